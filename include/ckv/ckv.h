@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libckv: eviction of KV-cache entries by output perturbation (CriticalKV).
+ *
+ * An inference engine hands over one attention layer's window queries, keys,
+ * values and output projection and gets back the entries worth keeping, or the
+ * compacted cache.  Method: Feng et al., "CriticalKV: Optimizing KV Cache
+ * Eviction from an Output Perturbation Perspective", arXiv 2502.03805v2.
+ * What is computed, to the last bit, is fixed by docs/specification.md; "spec"
+ * with a section number refers to it.
+ *
+ * CONVENTIONS
+ *
+ * Argument order: the object worked with (context, plan) first, then inputs,
+ *   then outputs, then the ckv_run of the call.
+ * NULL: not allowed unless the parameter is described as optional.  Functions
+ *   that destroy accept NULL.
+ * Structs: those that start with `struct_size` grow over time.  Initialise them
+ *   with their _init function (or zero them and set struct_size to sizeof);
+ *   fields that a later version appends then read as their defaults.  Anything
+ *   longer than the library knows must hold zeros there.
+ * Errors: a function that can fail returns a ckv_status.  Every argument is
+ *   checked before anything of the caller's is written; on an error all the
+ *   caller's memory is as it was and ckv_error_detail() names the argument, its
+ *   value and what was wanted.
+ * Ownership: handles belong to the caller, who destroys them; everything else
+ *   (tensors, workspace, positions) is the caller's memory, borrowed for the
+ *   duration of one call.  A run call (score, norm, select, compact, evict)
+ *   allocates nothing.
+ * Threads: contexts, projections and plans are immutable once created and may be
+ *   used from any number of threads at once; each run call in flight needs its
+ *   own workspace and outputs.  The library keeps no state between calls but
+ *   each thread's error detail.
+ * Floating point: run calls expect the default rounding mode (to nearest, ties
+ *   to even).  Flush-to-zero modes do not change a result (spec 3).
+ * Determinism: equal inputs give equal bits, whatever the device, thread count
+ *   or alignment (spec 1).
+ *
+ * Names: query head, KV head, head_dim (d, of queries and keys), value_dim (dv),
+ * hidden size (D, rows of W_O), group (G = query heads / KV heads), window (the
+ * last queries of the prompt), budget (entries kept per KV head), keep ratio.
+ */
+#ifndef CKV_CKV_H
+#define CKV_CKV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CKV_API __attribute__((visibility("default")))
+#else
+#define CKV_API
+#endif
+
+#define CKV_VERSION_MAJOR 0
+#define CKV_VERSION_MINOR 1
+#define CKV_VERSION_PATCH 0
+
+/* "MAJOR.MINOR.PATCH" of the library that was loaded. */
+CKV_API const char *ckv_version(void);
+
+/* ------------------------------------------------------------------ status */
+
+typedef enum ckv_status {
+    CKV_OK = 0,
+    CKV_ERROR_INVALID_ARGUMENT = 1, /* NULL, or a number out of its range */
+    CKV_ERROR_SHAPE = 2,            /* a tensor's rank or extents do not fit */
+    CKV_ERROR_DTYPE = 3,            /* a dtype that this argument does not take */
+    CKV_ERROR_STRIDE = 4,           /* strides out of range, or an output that overlaps */
+    CKV_ERROR_OVERFLOW = 5,         /* sizes whose product does not fit */
+    CKV_ERROR_LIMIT = 6,            /* beyond a limit of spec 2.3 */
+    CKV_ERROR_CAPACITY = 7,         /* workspace or an output array too small */
+    CKV_ERROR_NO_MEMORY = 8,        /* the allocator returned NULL */
+    CKV_ERROR_UNAVAILABLE = 9,      /* the backend or device asked for cannot be used */
+    CKV_ERROR_MISMATCH = 10         /* a plan and a projection that do not fit together */
+} ckv_status;
+
+/* A static, never-NULL English name of `status`. */
+CKV_API const char *ckv_status_string(ckv_status status);
+
+/* What the last failing call on this thread found: "key: shape [8,100,64],
+ * wanted [8,128,64]".  "" before any failure.  The text is this thread's and
+ * lives until its next failing call. */
+CKV_API const char *ckv_error_detail(void);
+
+/* ------------------------------------------------------------------ tensors */
+
+typedef enum ckv_dtype {
+    CKV_F32 = 1,
+    CKV_F16 = 2,  /* IEEE binary16 */
+    CKV_BF16 = 3, /* upper half of binary32 */
+    CKV_BYTES = 4 /* opaque bytes of any format; ckv_compact only */
+} ckv_dtype;
+
+/* Bytes of one element; 0 for a value that is no dtype. */
+CKV_API size_t ckv_dtype_size(ckv_dtype dtype);
+
+#define CKV_MAX_RANK 4
+
+/*
+ * A view of the caller's memory.  Element (i0, i1, ...) is at
+ * (char *)data + i0*stride[0] + i1*stride[1] + ...; strides are in BYTES, may be
+ * of any size, order, alignment or sign, and for inputs may be 0 or make
+ * elements overlap.  The extents are checked against the plan, so a view that
+ * does not fit is an error rather than a read past its end.  Inputs are never
+ * written through `data`.
+ */
+typedef struct ckv_tensor {
+    size_t struct_size;
+    ckv_dtype dtype;
+    int32_t rank;
+    int64_t shape[CKV_MAX_RANK];
+    int64_t stride[CKV_MAX_RANK];
+    void *data;
+} ckv_tensor;
+
+/* A dense row-major view of rank 2 or 3: the last extent is contiguous. */
+CKV_API void ckv_tensor_init_2d(ckv_tensor *tensor, ckv_dtype dtype, void *data, int64_t rows, int64_t columns);
+CKV_API void ckv_tensor_init_3d(ckv_tensor *tensor, ckv_dtype dtype, void *data, int64_t heads, int64_t tokens,
+                                int64_t width);
+
+/* ------------------------------------------------------------------ policy */
+
+/* numerator / denominator, exact; denominator in [1, 2^40], numerator in [0, 2^40]. */
+typedef struct ckv_ratio {
+    int64_t numerator;
+    int64_t denominator;
+} ckv_ratio;
+
+/* Reads a plain decimal such as "0.4", ".25" or "1" (digits and at most one
+ * point, at most 12 digits after it) exactly, in lowest terms.  `*ratio` is
+ * untouched on an error.  Any value that fits; callers check the range. */
+CKV_API ckv_status ckv_ratio_parse(const char *text, ckv_ratio *ratio);
+
+typedef enum ckv_pool {
+    CKV_POOL_NONE = 0,
+    CKV_POOL_MAX = 1,    /* positions outside the prefix are ignored */
+    CKV_POOL_AVERAGE = 2 /* positions outside the prefix count as zero */
+} ckv_pool;
+
+/* What to keep (spec 2).  Value meaning "take the default" in brackets. */
+typedef struct ckv_policy {
+    size_t struct_size;
+    int64_t budget;     /* entries kept per KV head, >= 0; [-1]: floor(n * keep), at least 1 unless keep is 0 */
+    ckv_ratio keep;     /* in [0, 1], default 2/5; not read when budget >= 0 */
+    ckv_ratio alpha;    /* share of the budget that stage 1 fills by attention, in [0, 1], default 1/2 */
+    float epsilon;      /* added to attention in stage 2, in [2^-24, 1], default 1e-4f */
+    float scale;        /* of the logits, in [2^-40, 2^40]; [0]: 1/sqrt(head_dim) */
+    int32_t window;     /* queries that score, >= 0, default 32; 0 only where nothing is scored (ckv_select, ckv_norm) */
+    int32_t recent;     /* last tokens kept whatever their score; 0: none; [-1]: the effective window */
+    int32_t sinks;      /* leading tokens kept whatever their score, default 0 */
+    ckv_pool pool;      /* along positions, per query head, before the group mean; default max */
+    int32_t pool_width; /* >= 1, default 7 */
+} ckv_policy;
+
+/* The defaults above. */
+CKV_API void ckv_policy_init(ckv_policy *policy);
+
+/* ------------------------------------------------------------------ context */
+
+typedef struct ckv_context ckv_context;
+
+typedef struct ckv_context_options {
+    size_t struct_size;
+    const char *backend; /* optional: "auto" (also NULL) or a backend's name; something asked for by name and
+                            unusable is an error whose detail lists what there is and why */
+    const char *device;  /* optional: index within the backend, or part of a device's name */
+    /* Optional pair: memory of the handles.  `allocate` returns at least `bytes`
+     * bytes aligned to `alignment` (a power of two), or NULL; both must be
+     * callable from every thread that creates or destroys handles. */
+    void *(*allocate)(void *user, size_t bytes, size_t alignment);
+    void (*release)(void *user, void *memory);
+    void *user; /* optional, passed to both */
+} ckv_context_options;
+
+CKV_API void ckv_context_options_init(ckv_context_options *options);
+
+/* `options` is optional.  `*context` is NULL after an error. */
+CKV_API ckv_status ckv_context_create(const ckv_context_options *options, ckv_context **context);
+
+/* Destroy the projections and plans made from a context before it. */
+CKV_API void ckv_context_destroy(ckv_context *context);
+
+typedef struct ckv_device_info {
+    size_t struct_size;
+    const char *backend; /* "ref", "cpu", "cuda", "hip", "opencl" */
+    int32_t device;      /* index within its backend; -1: the row speaks of the backend as a whole */
+    const char *name;    /* of the device; "" where there is none */
+    int32_t available;   /* 1: a context can use it */
+    int32_t selected;    /* 1: this context does */
+    const char *reason;  /* why it is not available; "" when it is */
+} ckv_device_info;
+
+/* Every backend that the library knows and every device of each, usable or not,
+ * in the order of preference of "auto".  Strings live as long as the context.
+ * Set info->struct_size before the call; index in [0, ckv_device_count). */
+CKV_API int32_t ckv_device_count(const ckv_context *context);
+CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
+
+/* ------------------------------------------------------------------ projection */
+
+typedef struct ckv_projection ckv_projection;
+
+/*
+ * Quantises one layer's W_O for the norm (spec 5.1); done once per layer, then
+ * reused for every eviction.  `weight` [D, query_heads * value_dim] is the
+ * `o_proj.weight` layout: row = output channel, column = head * value_dim +
+ * channel; no relation between D and query_heads * value_dim is assumed.  It is
+ * read before the call returns and not needed afterwards.
+ */
+CKV_API ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *weight, int32_t query_heads,
+                                         int32_t value_dim, ckv_projection **projection);
+CKV_API void ckv_projection_destroy(ckv_projection *projection);
+
+/* CKV_NONFINITE_WEIGHT if the weight held NaN or infinity (spec 3.1), else 0. */
+CKV_API uint32_t ckv_projection_flags(const ckv_projection *projection);
+
+/* ------------------------------------------------------------------ plan */
+
+/* One layer's sizes.  kv_heads and tokens are always needed; of the others, a
+ * plan used for some stage calls only may leave at 0 what those do not use
+ * (ckv_select and ckv_compact use none). */
+typedef struct ckv_shape {
+    size_t struct_size;
+    int32_t query_heads; /* Hq, a multiple of kv_heads (score, norm) */
+    int32_t kv_heads;    /* Hkv */
+    int64_t tokens;      /* n, rows of K and V, in [1, 2^22] */
+    int64_t queries;     /* query rows handed to ckv_score, the prompt's last ones; the window is cut from their end */
+    int32_t head_dim;    /* d, at most 2^15 (score) */
+    int32_t value_dim;   /* dv, at most 512 (norm) */
+    int32_t hidden;      /* D, at most 2^15 (norm) */
+} ckv_shape;
+
+CKV_API void ckv_shape_init(ckv_shape *shape);
+
+typedef struct ckv_plan ckv_plan;
+
+/* Checks and freezes shape and policy (optional: NULL for the defaults); cheap, no
+ * work on the data.  The plan borrows the context. */
+CKV_API ckv_status ckv_plan_create(const ckv_context *context, const ckv_shape *shape, const ckv_policy *policy,
+                                   ckv_plan **plan);
+CKV_API void ckv_plan_destroy(ckv_plan *plan);
+
+typedef struct ckv_plan_info {
+    size_t struct_size;
+    int64_t tokens;        /* n */
+    int64_t window;        /* effective: min(policy window, queries unless 0, n) */
+    int64_t budget;        /* entries kept per KV head, min(b, n): the rows of a compacted cache */
+    int64_t stage1;        /* slots of stage 1, forced entries counted in */
+    int64_t positions;     /* kv_heads * budget: what ckv_selection.positions must hold */
+    int64_t next_position; /* position of the token that follows the n given: n, however many rows are kept */
+    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n + hidden) */
+    const char *backend;   /* that runs it; lives as long as the context */
+    const char *device;
+} ckv_plan_info;
+
+/* Set info->struct_size before the call. */
+CKV_API ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info);
+
+/* ------------------------------------------------------------------ running */
+
+enum {
+    CKV_NONFINITE_QUERY = 1,     /* NaN or infinity among the elements read: processed by the */
+    CKV_NONFINITE_KEY = 2,       /* sanitising rule (spec 3.1), and reported here             */
+    CKV_NONFINITE_VALUE = 4,
+    CKV_NONFINITE_WEIGHT = 8,
+    CKV_NONFINITE_ATTENTION = 16, /* ckv_select: a caller's own attention or norm held NaN or */
+    CKV_NONFINITE_NORM = 32       /* infinity (spec 6.4)                                      */
+};
+
+/* What a run call works with beside its tensors. */
+typedef struct ckv_run {
+    size_t struct_size;
+    void *workspace;       /* any alignment */
+    size_t workspace_size; /* at least ckv_plan_info.workspace */
+    uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed */
+} ckv_run;
+
+CKV_API void ckv_run_init(ckv_run *run, void *workspace, size_t workspace_size);
+
+/* Why an entry was kept. */
+enum {
+    CKV_KEPT_ALL = 0,    /* the budget covers every token: nothing was ranked */
+    CKV_KEPT_FORCED = 1, /* recent or sink */
+    CKV_KEPT_STAGE1 = 2, /* by attention */
+    CKV_KEPT_STAGE2 = 3  /* by (attention + epsilon) * norm */
+};
+
+/*
+ * Kept rows, one KV head after another: head h has
+ * positions[offsets[h]] ... positions[offsets[h+1] - 1], strictly ascending row
+ * numbers of the K and V that were given.
+ */
+typedef struct ckv_selection {
+    size_t struct_size;
+    int32_t *positions;  /* [capacity] */
+    int64_t capacity;    /* at least ckv_plan_info.positions */
+    int32_t *offsets;    /* [kv_heads + 1]; offsets[0] = 0 */
+    uint8_t *stages;     /* optional [capacity]: CKV_KEPT_* beside each position */
+} ckv_selection;
+
+CKV_API void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t capacity, int32_t *offsets);
+
+/*
+ * Attention that each position receives from the window (spec 4).
+ * query [Hq, queries, d] and key [Hkv, n, d], both after RoPE, F32, F16 or BF16
+ * each; attention [Hkv, n] F32 out, +0 in the window.
+ */
+CKV_API ckv_status ckv_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                             const ckv_tensor *attention, ckv_run *run);
+
+/*
+ * L1 norm of each value row after the output projection, averaged over the
+ * group's query heads (spec 5).  value [Hkv, n, dv]; norm [Hkv, n] F32 out.
+ */
+CKV_API ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                            const ckv_tensor *norm, ckv_run *run);
+
+/*
+ * Forced entries, stage 1, stage 2 (spec 6), from attention and norm [Hkv, n]
+ * F32: those of the two calls above or an engine's own.  NaN ranks last, -0
+ * equals +0, ties go to the lower position.
+ */
+CKV_API ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                              const ckv_selection *selection, ckv_run *run);
+
+/*
+ * Moves the kept rows of `from` [Hkv, n, width] to rows 0, 1, ... of `to`
+ * [Hkv, >= budget, width], byte for byte: keys keep the rotation they have.
+ * Same dtype in both; CKV_BYTES takes rows of any format.  `to` is either the
+ * same view as `from` (in place: same data and strides) or does not overlap it.
+ * Rows of `to` past the kept ones are not touched.  `selection` must hold what
+ * this plan's select wrote: it is checked.
+ */
+CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection,
+                               const ckv_tensor *to, ckv_run *run);
+
+/* Score, norm and select in one call.  A budget of all tokens, or of none, reads
+ * no tensor at all. */
+CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                             const ckv_tensor *value, const ckv_projection *projection,
+                             const ckv_selection *selection, ckv_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a backend is to the core.  Everything that reaches it is checked: views
+ * fit the plan, outputs do not overlap, the workspace is large enough and
+ * aligned.  Each stage returns the CKV_NONFINITE_* flags of what it read.
+ */
+#ifndef CKV_LIB_BACKEND_H
+#define CKV_LIB_BACKEND_H
+
+#include "plan.h"
+#include "projection.h"
+#include "tensor.h"
+
+/* A checked ckv_selection. */
+typedef struct ckv_kept {
+    int32_t *positions;
+    int32_t *offsets;
+    uint8_t *stages; /* may be NULL */
+} ckv_kept;
+
+typedef struct ckv_backend {
+    const char *name;
+
+    int32_t (*device_count)(void);
+    const char *(*device_name)(int32_t device);
+
+    /* Bytes that any stage of the plan, and the whole, needs; 0 when that overflows. */
+    size_t (*workspace_size)(const ckv_plan *plan);
+
+    uint32_t (*score)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
+                      void *workspace);
+    uint32_t (*norm)(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                     const ckv_tensor *norm, void *workspace);
+    uint32_t (*select)(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
+                       void *workspace);
+    void (*compact)(const ckv_plan *plan, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
+
+    /* Score, norm and select of a plan with 0 < budget < tokens. */
+    uint32_t (*evict)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
+                      const ckv_projection *projection, const ckv_kept *kept, void *workspace);
+} ckv_backend;
+
+extern const ckv_backend ckv_backend_ref;
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts, inside the library. */
+#ifndef CKV_LIB_CONTEXT_H
+#define CKV_LIB_CONTEXT_H
+
+#include <ckv/ckv.h>
+
+struct ckv_backend;
+
+struct ckv_context {
+    void *(*allocate)(void *user, size_t bytes, size_t alignment);
+    void (*release)(void *user, void *memory);
+    void *user;
+    const struct ckv_backend *backend;
+    int32_t device;
+    int32_t rows; /* of the device table */
+};
+
+/* Zeroed memory of a handle, aligned to 64 bytes; NULL with the detail set. */
+void *ckv_context_allocate(const ckv_context *context, size_t bytes, const char *what);
+void ckv_context_release(const ckv_context *context, void *memory);
+
+#endif

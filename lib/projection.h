@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The quantised output projection (spec 5.1), as every backend reads it. */
+#ifndef CKV_LIB_PROJECTION_H
+#define CKV_LIB_PROJECTION_H
+
+#include "context.h"
+
+/* Exponent of a channel that is zero in every output: it is left out. */
+#define CKV_CHANNEL_DROPPED INT16_MIN
+
+struct ckv_projection {
+    const ckv_context *context;
+    int32_t query_heads, value_dim, hidden;
+    uint32_t flags;
+    int16_t *exponents; /* [Hq, dv]      E_k */
+    int8_t *weights;    /* [Hq, dv, D]   w_kj */
+    uint8_t *shifts;    /* [Hq, D]       sh_j = F_j - Fmin */
+    int16_t *bases;     /* [Hq]          Fmin */
+};
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Run calls: every argument is checked here, before anything is written; then the
+ * plan's backend does the work. */
+#include <stddef.h>
+#include <string.h>
+
+#include "backend.h"
+#include "sizes.h"
+#include "status.h"
+
+void ckv_run_init(ckv_run *run, void *workspace, size_t workspace_size)
+{
+    if (run == NULL)
+        return;
+    memset(run, 0, sizeof *run);
+    run->struct_size = sizeof *run;
+    run->workspace = workspace;
+    run->workspace_size = workspace_size;
+}
+
+void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t capacity, int32_t *offsets)
+{
+    if (selection == NULL)
+        return;
+    memset(selection, 0, sizeof *selection);
+    selection->struct_size = sizeof *selection;
+    selection->positions = positions;
+    selection->capacity = capacity;
+    selection->offsets = offsets;
+}
+
+/* Opens a call: the plan, and the run's workspace aligned for the backend. */
+static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace)
+{
+    ckv_run known;
+    size_t need, slack;
+    ckv_status status;
+    ckv_run_init(&known, NULL, 0);
+    status = ckv_struct_read(&known, sizeof known, offsetof(ckv_run, flags) + sizeof known.flags, run, "run");
+    if (status != CKV_OK)
+        return status;
+    run->flags = 0;
+    if (plan == NULL)
+        return ckv_fail_null("plan");
+    if (known.workspace == NULL)
+        return ckv_fail_null("run: workspace");
+    need = plan->workspace + CKV_WORKSPACE_ALIGNMENT - 1;
+    if (known.workspace_size < need)
+        return ckv_fail(CKV_ERROR_CAPACITY, "run: workspace_size %zu, wanted at least %zu", known.workspace_size, need);
+    slack = (size_t)(-(uintptr_t)known.workspace & (CKV_WORKSPACE_ALIGNMENT - 1));
+    *workspace = (char *)known.workspace + slack;
+    return CKV_OK;
+}
+
+/* A size that the plan was made without, 0, cannot serve a stage that uses it. */
+static ckv_status needs(const char *stage, const char *name, int64_t value)
+{
+    if (value != 0)
+        return CKV_OK;
+    return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "plan: %s 0, wanted at least 1 for %s", name, stage);
+}
+
+static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+{
+    ckv_tensor_rule rule = {"query", 3, {plan->query_heads, plan->queries, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
+    ckv_status status = needs("scoring", "query_heads", plan->query_heads);
+    if (status == CKV_OK)
+        status = needs("scoring", "queries", plan->queries);
+    if (status == CKV_OK)
+        status = needs("scoring", "head_dim", plan->head_dim);
+    if (status == CKV_OK)
+        status = needs("scoring", "window", plan->window);
+    return status == CKV_OK ? ckv_tensor_read(view, given, &rule) : status;
+}
+
+static ckv_status read_key(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+{
+    ckv_tensor_rule rule = {"key", 3, {plan->kv_heads, plan->tokens, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
+    return ckv_tensor_read(view, given, &rule);
+}
+
+static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+{
+    ckv_tensor_rule rule = {"value", 3, {plan->kv_heads, plan->tokens, plan->value_dim}, -1, CKV_DTYPES_FLOAT, 0};
+    ckv_status status = needs("the norm", "query_heads", plan->query_heads);
+    if (status == CKV_OK)
+        status = needs("the norm", "value_dim", plan->value_dim);
+    if (status == CKV_OK)
+        status = needs("the norm", "hidden", plan->hidden);
+    return status == CKV_OK ? ckv_tensor_read(view, given, &rule) : status;
+}
+
+static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *projection)
+{
+    if (projection == NULL)
+        return ckv_fail_null("projection");
+    if (projection->query_heads != plan->query_heads || projection->value_dim != plan->value_dim ||
+        projection->hidden != plan->hidden)
+        return ckv_fail(CKV_ERROR_MISMATCH,
+                        "projection: query_heads %d, value_dim %d, hidden %d, wanted %d, %d, %d as in the plan",
+                        (int)projection->query_heads, (int)projection->value_dim, (int)projection->hidden,
+                        (int)plan->query_heads, (int)plan->value_dim, (int)plan->hidden);
+    return CKV_OK;
+}
+
+/* attention or norm [Hkv, n] F32, as an input or an output */
+static ckv_status read_scores(const ckv_plan *plan, const char *name, const ckv_tensor *given, int is_output,
+                              ckv_tensor *view)
+{
+    ckv_tensor_rule rule = {name, 2, {plan->kv_heads, plan->tokens}, -1, CKV_DTYPES_F32, is_output};
+    return ckv_tensor_read(view, given, &rule);
+}
+
+/* An output may not share bytes with an input: the backend reads while it writes. */
+static ckv_status apart(const char *name, const ckv_tensor *output, const char *input_name, const ckv_tensor *input)
+{
+    if (!ckv_tensors_overlap(output, input))
+        return CKV_OK;
+    return ckv_fail(CKV_ERROR_STRIDE, "%s: overlaps %s, wanted memory of its own", name, input_name);
+}
+
+static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *given, ckv_kept *kept)
+{
+    ckv_selection known;
+    int64_t need = plan->budget * plan->kv_heads;
+    ckv_status status;
+    ckv_selection_init(&known, NULL, 0, NULL);
+    status = ckv_struct_read(&known, sizeof known, offsetof(ckv_selection, stages) + sizeof known.stages, given,
+                             "selection");
+    if (status != CKV_OK)
+        return status;
+    if (known.offsets == NULL)
+        return ckv_fail_null("selection: offsets");
+    if (known.positions == NULL && need > 0)
+        return ckv_fail_null("selection: positions");
+    if (known.capacity < need)
+        return ckv_fail(CKV_ERROR_CAPACITY, "selection: capacity %lld, wanted at least %lld", (long long)known.capacity,
+                        (long long)need);
+    *kept = (ckv_kept){known.positions, known.offsets, known.stages};
+    return CKV_OK;
+}
+
+/* Budgets of all tokens or of none need no ranking (spec 2.4). */
+static int is_trivial(const ckv_plan *plan)
+{
+    return plan->budget == 0 || plan->budget == plan->tokens;
+}
+
+static void keep_trivially(const ckv_plan *plan, const ckv_kept *kept)
+{
+    kept->offsets[0] = 0;
+    for (int64_t h = 0; h < plan->kv_heads; h++) {
+        int64_t start = h * plan->budget;
+        for (int64_t i = 0; i < plan->budget; i++) {
+            kept->positions[start + i] = (int32_t)i;
+            if (kept->stages != NULL)
+                kept->stages[start + i] = CKV_KEPT_ALL;
+        }
+        kept->offsets[h + 1] = (int32_t)(start + plan->budget);
+    }
+}
+
+ckv_status ckv_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
+                     ckv_run *run)
+{
+    ckv_tensor q, k, a;
+    void *workspace;
+    ckv_status status = open_run(plan, run, &workspace);
+    if (status == CKV_OK)
+        status = read_query(plan, query, &q);
+    if (status == CKV_OK)
+        status = read_key(plan, key, &k);
+    if (status == CKV_OK)
+        status = read_scores(plan, "attention", attention, 1, &a);
+    if (status == CKV_OK)
+        status = apart("attention", &a, "query", &q);
+    if (status == CKV_OK)
+        status = apart("attention", &a, "key", &k);
+    if (status == CKV_OK)
+        run->flags = plan->backend->score(plan, &q, &k, &a, workspace);
+    return status;
+}
+
+ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                    const ckv_tensor *norm, ckv_run *run)
+{
+    ckv_tensor v, out;
+    void *workspace;
+    ckv_status status = open_run(plan, run, &workspace);
+    if (status == CKV_OK)
+        status = read_value(plan, value, &v);
+    if (status == CKV_OK)
+        status = check_projection(plan, projection);
+    if (status == CKV_OK)
+        status = read_scores(plan, "norm", norm, 1, &out);
+    if (status == CKV_OK)
+        status = apart("norm", &out, "value", &v);
+    if (status == CKV_OK)
+        run->flags = plan->backend->norm(plan, &v, projection, &out, workspace) | projection->flags;
+    return status;
+}
+
+ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                      const ckv_selection *selection, ckv_run *run)
+{
+    ckv_tensor a, v;
+    ckv_kept kept;
+    void *workspace;
+    ckv_status status = open_run(plan, run, &workspace);
+    if (status == CKV_OK)
+        status = read_scores(plan, "attention", attention, 0, &a);
+    if (status == CKV_OK)
+        status = read_scores(plan, "norm", norm, 0, &v);
+    if (status == CKV_OK)
+        status = read_selection(plan, selection, &kept);
+    if (status != CKV_OK)
+        return status;
+    if (is_trivial(plan))
+        keep_trivially(plan, &kept);
+    else
+        run->flags = plan->backend->select(plan, &a, &v, &kept, workspace);
+    return CKV_OK;
+}
+
+/* What ckv_compact takes must be what this plan's select writes. */
+static ckv_status check_kept(const ckv_plan *plan, const ckv_kept *kept)
+{
+    for (int64_t h = 0; h <= plan->kv_heads; h++)
+        if (kept->offsets[h] != h * plan->budget)
+            return ckv_fail(CKV_ERROR_MISMATCH, "selection: offsets[%lld] is %d, wanted %lld", (long long)h,
+                            (int)kept->offsets[h], (long long)(h * plan->budget));
+    for (int64_t h = 0; h < plan->kv_heads; h++) {
+        const int32_t *row = kept->positions + h * plan->budget;
+        for (int64_t i = 0; i < plan->budget; i++)
+            if (row[i] < (i == 0 ? 0 : row[i - 1] + 1) || row[i] >= plan->tokens)
+                return ckv_fail(CKV_ERROR_MISMATCH,
+                                "selection: positions[%lld] is %d, wanted ascending rows below %lld",
+                                (long long)(h * plan->budget + i), (int)row[i], (long long)plan->tokens);
+    }
+    return CKV_OK;
+}
+
+/* In place: every row of `to` is the same memory as that row of `from`. */
+static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
+{
+    if (from->data != to->data || to->shape[1] > from->shape[1])
+        return 0;
+    for (int i = 0; i < 3; i++)
+        if (to->shape[i] > 1 && to->stride[i] != from->stride[i])
+            return 0;
+    return 1;
+}
+
+static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, const ckv_tensor *given_to,
+                            ckv_tensor *from, ckv_tensor *to)
+{
+    ckv_tensor_rule rule = {"from", 3, {plan->kv_heads, plan->tokens, 1}, 2, CKV_DTYPES_ANY, 0};
+    ckv_status status = ckv_tensor_read(from, given_from, &rule);
+    if (status != CKV_OK)
+        return status;
+    rule = (ckv_tensor_rule){"to", 3, {plan->kv_heads, plan->budget, from->shape[2]}, 1, 1 << from->dtype, 1};
+    status = ckv_tensor_read(to, given_to, &rule);
+    if (status != CKV_OK)
+        return status;
+    if (!ckv_tensors_overlap(from, to) || is_in_place(from, to))
+        return CKV_OK;
+    return ckv_fail(CKV_ERROR_STRIDE, "to: overlaps from, wanted the same data and strides (in place) or memory of its own");
+}
+
+ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection, const ckv_tensor *to,
+                       ckv_run *run)
+{
+    ckv_tensor source, target;
+    ckv_kept kept;
+    void *workspace;
+    ckv_status status = open_run(plan, run, &workspace);
+    if (status == CKV_OK)
+        status = read_rows(plan, from, to, &source, &target);
+    if (status == CKV_OK)
+        status = read_selection(plan, selection, &kept);
+    if (status == CKV_OK)
+        status = check_kept(plan, &kept);
+    if (status == CKV_OK)
+        plan->backend->compact(plan, &source, &kept, &target);
+    return status;
+}
+
+ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
+                     const ckv_projection *projection, const ckv_selection *selection, ckv_run *run)
+{
+    ckv_tensor q, k, v;
+    ckv_kept kept;
+    void *workspace;
+    ckv_status status = open_run(plan, run, &workspace);
+    if (status == CKV_OK)
+        status = read_query(plan, query, &q);
+    if (status == CKV_OK)
+        status = read_key(plan, key, &k);
+    if (status == CKV_OK)
+        status = read_value(plan, value, &v);
+    if (status == CKV_OK)
+        status = check_projection(plan, projection);
+    if (status == CKV_OK)
+        status = read_selection(plan, selection, &kept);
+    if (status != CKV_OK)
+        return status;
+    if (is_trivial(plan))
+        keep_trivially(plan, &kept);
+    else
+        run->flags = plan->backend->evict(plan, &q, &k, &v, projection, &kept, workspace) | projection->flags;
+    return CKV_OK;
+}

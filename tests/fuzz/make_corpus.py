@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the seed corpus of the fuzzers: a few tiny files, each near one branch of the reader.
+
+    make_corpus.py [FOLDER]     (default: corpus/safetensors beside this script)
+
+Run it again after a change here and commit what it wrote; the same bytes come out everywhere.
+"""
+import json
+import pathlib
+import struct
+import sys
+
+SIZES = {"F32": 4, "F16": 2, "BF16": 2, "I32": 4, "U8": 1, "F64": 8}
+
+
+def file(tensors, metadata=None, header=None, tail=b"", length=None):
+    """tensors: name -> (dtype, shape).  `header`, `tail` and `length` tell lies."""
+    entries, data = {}, b""
+    if metadata is not None:
+        entries["__metadata__"] = metadata
+    for name, (dtype, shape) in sorted(tensors.items(), key=lambda item: -SIZES[item[1][0]]):
+        size = SIZES[dtype]
+        for extent in shape:
+            size *= extent
+        entries[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + size]}
+        data += bytes((7 * i + 3) % 256 for i in range(size))
+    text = json.dumps(entries, separators=(",", ":")).encode() if header is None else header
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text) if length is None else length) + text + data + tail
+
+
+def layer(number, dtype="BF16"):
+    return {
+        f"layers.{number}.query": (dtype, [2, 1, 3]),
+        f"layers.{number}.key": (dtype, [1, 4, 3]),
+        f"layers.{number}.value": (dtype, [1, 4, 2]),
+        f"layers.{number}.o_proj.weight": (dtype, [3, 4]),
+    }
+
+
+def scores(number):
+    return {f"layers.{number}.attention": ("F32", [1, 3]), f"layers.{number}.norm": ("F32", [1, 3])}
+
+
+def one(dtype='"F32"', shape="[2]", offsets="[0,8]", more=""):
+    return f'{{"a":{{"dtype":{dtype},"shape":{shape},"data_offsets":{offsets}{more}}}}}'.encode()
+
+
+SEEDS = {
+    "bytes-0": b"",
+    "bytes-7": b"\x02\0\0\0\0\0\0",
+    "bytes-8": struct.pack("<Q", 0),
+    "no-tensor": file({}),
+    "layer": file(layer(0)),
+    "layers-mixed": file({**layer(0, "F32"), **layer(15, "F16"), **layer(2147483647)}, {"format": "pt"}),
+    "scores": file({**scores(0), **scores(3)}),
+    "both": file({**layer(1), "pad": ("U8", [2]), **scores(1)}),
+    "no-value": file({k: v for k, v in layer(0).items() if not k.endswith("value")}),
+    "wrong-rank": file({**layer(0), "layers.0.key": ("BF16", [4, 3])}),
+    "wrong-width": file({**layer(0), "layers.0.o_proj.weight": ("BF16", [3, 5])}),
+    "wrong-heads": file({**layer(0), "layers.0.query": ("BF16", [3, 1, 3]), "layers.0.key": ("BF16", [2, 4, 3])}),
+    "wrong-dtype": file({**layer(0), "layers.0.value": ("F64", [1, 4, 2])}),
+    "empty-tensor": file({**layer(0), "layers.0.key": ("BF16", [1, 0, 3])}),
+    "scalar": file({"a": ("F32", [])}),
+    "rank-9": file({"a": ("U8", [1, 1, 1, 1, 1, 1, 1, 1, 3])}),
+    "names": file({"layers.01.key": ("U8", [1]), "layers.99999999999.key": ("U8", [1]), "layers..key": ("U8", [1])}),
+    "metadata-number": file({}, {"format": 1}),
+    "header-too-long": file(layer(0), length=1 << 20),
+    "header-huge": file(layer(0), length=(1 << 64) - 1),
+    "header-array": file({}, header=b"[1,2]"),
+    "header-space": file({}, header=b" {}"),
+    "header-broken": file({}, header=b'{"a":{"dtype":'),
+    "header-twice": file({}, header=b'{"layers.0.o_proj.weight":1,"layers.0.o_proj.weight":2}'),
+    "header-deep": file({}, header=b'{"a":' + b"[" * 60 + b"]" * 60 + b"}"),
+    "entry-number": file({}, header=b'{"a":1}'),
+    "entry-more": file({}, header=one(more=',"extra":null'), tail=bytes(8)),
+    "dtype-unknown": file({}, header=one(dtype='"F31"'), tail=bytes(8)),
+    "dtype-number": file({}, header=one(dtype="32"), tail=bytes(8)),
+    "dtype-4-bits": file({}, header=one(dtype='"F4"', shape="[3]", offsets="[0,2]"), tail=bytes(2)),
+    "shape-negative": file({}, header=one(shape="[-2]"), tail=bytes(8)),
+    "shape-real": file({}, header=one(shape="[2.0]"), tail=bytes(8)),
+    "shape-huge": file({}, header=one(shape="[4294967296,4294967296]"), tail=bytes(8)),
+    "shape-string": file({}, header=one(shape='"2"'), tail=bytes(8)),
+    "offsets-reversed": file({}, header=one(offsets="[8,0]"), tail=bytes(8)),
+    "offsets-beyond": file({}, header=one(offsets="[8,16]"), tail=bytes(8)),
+    "offsets-short": file({}, header=one(offsets="[0,4]"), tail=bytes(8)),
+    "offsets-three": file({}, header=one(offsets="[0,4,8]"), tail=bytes(8)),
+    "offsets-huge": file({}, header=one(offsets="[0,99999999999999999999]"), tail=bytes(8)),
+    "offsets-hole": file({}, header=one(offsets="[4,12]"), tail=bytes(12)),
+    "offsets-misaligned": file(
+        {}, header=b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+                   b'"b":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}}', tail=bytes(5)),
+    "offsets-overlap": file(
+        {}, header=b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},'
+                   b'"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}', tail=bytes(8)),
+    "trailing": file(layer(0), tail=b"\0"),
+}
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "corpus" / "safetensors"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in SEEDS.items():
+        (folder / name).write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+#!/bin/sh
+# The shared library exports the symbols of lib/libckv.symbols and no others, and
+# needs no libraries but libc and libm.
+# SPDX-License-Identifier: Apache-2.0
+. "$top_srcdir/tests/tap.sh"
+[ -f "$LIBCKV" ] || skip_all "no shared library in this build"
+[ -z "$USE_SANITIZE" ] || skip_all "sanitizers export and need more"
+list=$top_srcdir/lib/libckv.symbols
+
+# The exports are those of list $1.
+exports() {
+    # Unquoted: NM may hold options.
+    # shellcheck disable=SC2086
+    $NM -D --defined-only "$LIBCKV" | awk '{ print $3 }' | LC_ALL=C sort >"$work/exported"
+    LC_ALL=C sort "$1" | diff - "$work/exported"
+}
+
+expect "exports are those listed" exports "$list"
+{ cat "$list"; echo ckv_no_such_function; } >"$work/more"
+refuse "a list with one symbol more is refused" exports "$work/more"
+sed 1d "$list" >"$work/fewer"
+refuse "a list with one symbol fewer is refused" exports "$work/fewer"
+
+# $1 needs libc and libm alone.  The loader, where it is named, is a part of libc.
+needs_libc_alone() {
+    readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' >"$work/needed"
+    cat "$work/needed"
+    [ -s "$work/needed" ] || return 1
+    ! grep -Ev '^(libc|libm|ld-linux[-a-z0-9_]*|ld64)\.so\.[0-9]+$|^libc\.musl' "$work/needed"
+}
+
+if command -v readelf >/dev/null 2>&1; then
+    expect "only libc and libm are needed" needs_libc_alone "$LIBCKV"
+    if [ -f "$top_builddir/.libs/ckv" ]; then
+        refuse "a program that needs more is refused" needs_libc_alone "$top_builddir/.libs/ckv"
+    fi
+fi
+finish

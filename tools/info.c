@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ckv info: version, build, backends and devices, and why some cannot be used. */
+#include "command.h"
+
+#include "message.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "unknown"
+#endif
+
+#if defined(__x86_64__)
+#define MACHINE "x86_64"
+#elif defined(__aarch64__)
+#define MACHINE "aarch64"
+#elif defined(__riscv)
+#define MACHINE "riscv"
+#elif defined(__i386__)
+#define MACHINE "i386"
+#elif defined(__powerpc64__)
+#define MACHINE "powerpc64"
+#else
+#define MACHINE "unknown"
+#endif
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED true
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED false
+#endif
+
+#ifdef __OPTIMIZE__
+#define OPTIMISED true
+#else
+#define OPTIMISED false
+#endif
+
+static bool row(const ckv_context *context, int32_t index, ckv_device_info *info)
+{
+    memset(info, 0, sizeof *info);
+    info->struct_size = sizeof *info;
+    if (ckv_device_query(context, index, info) == CKV_OK)
+        return true;
+    message_error("%s", ckv_error_detail());
+    return false;
+}
+
+static bool print_table(const ckv_context *context)
+{
+    printf("ckv        %s\n", ckv_version());
+    printf("compiler   %s\n", COMPILER);
+    printf("build      %s, %s%s\n\n", MACHINE, OPTIMISED ? "optimised" : "not optimised",
+           SANITIZED ? ", address sanitizer" : "");
+    printf("%-8s %6s  %-9s %s\n", "backend", "device", "usable", "what, or why not");
+    for (int32_t i = 0; i < ckv_device_count(context); i++) {
+        ckv_device_info info;
+        char device[16] = "-";
+
+        if (!row(context, i, &info))
+            return false;
+        if (info.device >= 0)
+            snprintf(device, sizeof device, "%d", (int)info.device);
+        printf("%-8s %6s  %-9s %s\n", info.backend, device,
+               info.selected    ? "yes, auto"
+               : info.available ? "yes"
+                                : "no",
+               info.available ? info.name : info.reason);
+    }
+    return true;
+}
+
+static json_t *build_object(void)
+{
+    json_t *object = json_object();
+
+    json_object_set_new(object, "compiler", json_string(COMPILER));
+    json_object_set_new(object, "machine", json_string(MACHINE));
+    json_object_set_new(object, "optimised", json_boolean(OPTIMISED));
+    json_object_set_new(object, "sanitized", json_boolean(SANITIZED));
+    return object;
+}
+
+static json_t *row_object(const ckv_device_info *info)
+{
+    json_t *object = json_object();
+
+    json_object_set_new(object, "backend", json_string(info->backend));
+    json_object_set_new(object, "device", info->device < 0 ? json_null() : json_integer(info->device));
+    json_object_set_new(object, "name", json_string(info->name));
+    json_object_set_new(object, "available", json_boolean(info->available));
+    json_object_set_new(object, "selected", json_boolean(info->selected));
+    json_object_set_new(object, "reason", json_string(info->reason));
+    return object;
+}
+
+static bool print_json(const ckv_context *context)
+{
+    json_t *object = json_object(), *rows = json_array();
+    bool good = true;
+
+    json_object_set_new(object, "version", json_string(ckv_version()));
+    json_object_set_new(object, "build", build_object());
+    json_object_set_new(object, "backends", rows);
+    for (int32_t i = 0; good && i < ckv_device_count(context); i++) {
+        ckv_device_info info;
+
+        good = row(context, i, &info);
+        if (good)
+            json_array_append_new(rows, row_object(&info));
+    }
+    if (good && (json_dumpf(object, stdout, JSON_INDENT(2)) != 0 || putchar('\n') == EOF)) {
+        message_error("JSON report: cannot be written");
+        good = false;
+    }
+    json_decref(object);
+    return good;
+}
+
+int command_info(int argc, char **argv)
+{
+    struct options options;
+    ckv_context *context;
+    bool good;
+
+    if (!options_parse_info(argc, argv, &options)) {
+        options_free(&options);
+        return EXIT_USAGE;
+    }
+    context = command_context(&options);
+    good = context != NULL && (options.json ? print_json(context) : print_table(context));
+    ckv_context_destroy(context);
+    options_free(&options);
+    return good ? EXIT_DONE : EXIT_INPUT;
+}

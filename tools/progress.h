@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A progress bar on standard error, for terminals and long work only. */
+#ifndef CKV_TOOLS_PROGRESS_H
+#define CKV_TOOLS_PROGRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* `work` is the whole work in any unit of roughly one multiply-add each. */
+void progress_begin(double work, size_t layers);
+
+/* The next piece of work: what it is, and its share of the whole. */
+void progress_stage(size_t index, int32_t layer, const char *stage, double work);
+
+void progress_end(void);
+
+/* Takes the bar off the screen; it comes back with the next stage.  Callable
+ * from a signal handler. */
+void progress_wipe(void);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command does when a signal stops it. */
+#ifndef CKV_TOOLS_SIGNALS_H
+#define CKV_TOOLS_SIGNALS_H
+
+/* A signal that ends the process first removes the unfinished output; an input
+ * file that shrinks or fails under its mapping (SIGBUS) ends in an error line
+ * and status 1; a file size limit (SIGXFSZ) becomes a failing write. */
+void signals_install(void);
+
+#endif
