@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantising W_O once per layer (spec 5.1): int8 weights after equilibrating
+/* Quantising W_O once per layer (spec 5.1): small integers after equilibrating
  * channels by powers of two, and one power of two per output. */
 #include "projection.h"
 
 #include <stddef.h>
-#include <string.h>
 
 #include "numeric.h"
 #include "sizes.h"
@@ -14,99 +13,141 @@
 #define SHIFT_MAX 16
 #define NO_EXPONENT INT32_MIN
 
-static float weight_at(const ckv_tensor *weight, int64_t output, int64_t column)
-{
-    return ckv_sanitize(ckv_load_f32(ckv_at(weight, output, column, 0), weight->dtype));
-}
+/* One query head's slice of W_O, sanitised: [D][dv], so that the passes below read
+ * the caller's tensor once. */
+typedef struct slice {
+    const ckv_projection *projection;
+    int64_t head;
+    float *weights;
+    int32_t *tops; /* [D]: c_j, later F_j */
+} slice;
 
-static uint32_t nonfinite_flags(const ckv_tensor *weight)
+/* Returns 1 if some weight was NaN or infinite. */
+static int load(const slice *s, const ckv_tensor *weight)
 {
-    for (int64_t j = 0; j < weight->shape[0]; j++)
-        for (int64_t c = 0; c < weight->shape[1]; c++)
-            if (ckv_is_nonfinite_bits(ckv_load_bits(ckv_at(weight, j, c, 0), weight->dtype)))
-                return CKV_NONFINITE_WEIGHT;
-    return 0;
-}
-
-/* E_k: frexp exponent of the channel's greatest magnitude over all outputs.
- * `greatest` [dv] is scratch, zeroed here. */
-static void find_exponents(const ckv_projection *p, const ckv_tensor *weight, int64_t head, int32_t *greatest)
-{
-    memset(greatest, 0, (size_t)p->value_dim * sizeof *greatest);
+    const ckv_projection *p = s->projection;
+    int bad = 0;
     for (int32_t j = 0; j < p->hidden; j++)
         for (int32_t k = 0; k < p->value_dim; k++) {
-            float w = weight_at(weight, j, head * p->value_dim + k);
-            int32_t magnitude = (int32_t)(ckv_bits(w) & ~CKV_SIGN_BIT);
-            if (magnitude > greatest[k])
-                greatest[k] = magnitude;
+            uint32_t u = ckv_load_bits(ckv_at(weight, j, s->head * p->value_dim + k, 0), weight->dtype);
+            bad |= ckv_is_nonfinite_bits(u);
+            s->weights[(int64_t)j * p->value_dim + k] = ckv_float(ckv_sanitize_bits(u));
         }
+    return bad;
+}
+
+/* c_j, NO_EXPONENT for an output that is zero in every channel. */
+static void find_tops(const slice *s)
+{
+    const ckv_projection *p = s->projection;
+    for (int32_t j = 0; j < p->hidden; j++) {
+        const float *w = s->weights + (int64_t)j * p->value_dim;
+        s->tops[j] = NO_EXPONENT;
+        for (int32_t k = 0; k < p->value_dim; k++)
+            if (w[k] != 0.0f && ckv_exponent(w[k]) > s->tops[j])
+                s->tops[j] = ckv_exponent(w[k]);
+    }
+}
+
+/* E_k: the greatest of exponent(W_kj) - c_j, which is the exponent of the greatest
+ * |W_kj| * 2^-c_j. */
+static void find_exponents(const slice *s)
+{
+    const ckv_projection *p = s->projection;
+    int16_t *exponents = p->exponents + s->head * p->value_dim;
     for (int32_t k = 0; k < p->value_dim; k++)
-        p->exponents[head * p->value_dim + k] =
-            greatest[k] == 0 ? CKV_CHANNEL_DROPPED : (int16_t)ckv_exponent(ckv_float((uint32_t)greatest[k]));
+        exponents[k] = CKV_CHANNEL_DROPPED;
+    for (int32_t j = 0; j < p->hidden; j++) {
+        const float *w = s->weights + (int64_t)j * p->value_dim;
+        for (int32_t k = 0; k < p->value_dim; k++)
+            if (w[k] != 0.0f && ckv_exponent(w[k]) - s->tops[j] > exponents[k])
+                exponents[k] = (int16_t)(ckv_exponent(w[k]) - s->tops[j]);
+    }
 }
 
-/* W'_kj = W_kj * 2^-E_k, +-0 for a dropped channel. */
-static float equilibrated(const ckv_projection *p, const ckv_tensor *weight, int64_t head, int32_t k, int32_t j)
+/* W'_kj = W_kj * 2^-E_k in place of W_kj; a dropped channel is +0 already. */
+static void equilibrate(const slice *s)
 {
-    int exponent = p->exponents[head * p->value_dim + k];
-    if (exponent == CKV_CHANNEL_DROPPED)
-        return 0.0f;
-    return ckv_scale(weight_at(weight, j, head * p->value_dim + k), -exponent);
+    const ckv_projection *p = s->projection;
+    const int16_t *exponents = p->exponents + s->head * p->value_dim;
+    for (int32_t j = 0; j < p->hidden; j++) {
+        float *w = s->weights + (int64_t)j * p->value_dim;
+        for (int32_t k = 0; k < p->value_dim; k++)
+            w[k] = ckv_scale(w[k], -exponents[k]);
+    }
 }
 
-/* F_j before the clamp: the least integer with rne(max_k |W'_kj| * 2^-F) <= 127. */
-static int32_t output_exponent(const ckv_projection *p, const ckv_tensor *weight, int64_t head, int32_t j)
+/* F_j before the clamp: the least integer with rne(max_k |W'_kj| * 2^-F) < 2^B. */
+static int32_t output_exponent(const slice *s, int32_t j)
 {
+    const ckv_projection *p = s->projection;
+    const float *w = s->weights + (int64_t)j * p->value_dim;
     float greatest = 0.0f;
     for (int32_t k = 0; k < p->value_dim; k++) {
-        float w = equilibrated(p, weight, head, k, j);
-        float magnitude = ckv_float(ckv_bits(w) & ~CKV_SIGN_BIT);
+        float magnitude = ckv_float(ckv_bits(w[k]) & ~CKV_SIGN_BIT);
         if (magnitude > greatest)
             greatest = magnitude;
     }
     if (greatest == 0.0f)
         return NO_EXPONENT;
-    /* greatest is in [2^(e-1), 2^e): times 2^(7-e) it is in [64, 128). */
-    int32_t tight = ckv_exponent(greatest) - 7;
-    return ckv_rne(greatest, -tight) <= 127 ? tight : tight + 1;
+    /* greatest is in [2^(e-1), 2^e): times 2^(B-e) it is in [2^(B-1), 2^B). */
+    int32_t tight = ckv_exponent(greatest) - p->weight_bits;
+    return ckv_rne(greatest, -tight) < (int64_t)1 << p->weight_bits ? tight : tight + 1;
 }
 
-/* `raw` [D] is scratch.  Two passes: Fmin is known only after all outputs. */
-static void find_shifts(const ckv_projection *p, const ckv_tensor *weight, int64_t head, int32_t *raw)
+/* Two passes: Fmin is known only after all outputs. */
+static void find_shifts(const slice *s)
 {
-    int32_t top = NO_EXPONENT, base;
+    const ckv_projection *p = s->projection;
+    int32_t top = NO_EXPONENT, base, *f = s->tops;
     for (int32_t j = 0; j < p->hidden; j++) {
-        raw[j] = output_exponent(p, weight, head, j);
-        if (raw[j] > top)
-            top = raw[j];
+        f[j] = output_exponent(s, j);
+        if (f[j] > top)
+            top = f[j];
     }
     if (top == NO_EXPONENT)
-        top = 0; /* a head of zeros: its weights, shifts and base are 0 */
+        top = 0; /* a head of zeros: its weights and shifts are 0, and so are its norms */
     base = top;
     for (int32_t j = 0; j < p->hidden; j++) {
-        if (raw[j] == NO_EXPONENT || raw[j] < top - SHIFT_MAX)
-            raw[j] = top - SHIFT_MAX;
-        if (raw[j] < base)
-            base = raw[j];
+        if (f[j] == NO_EXPONENT || f[j] < top - SHIFT_MAX)
+            f[j] = top - SHIFT_MAX;
+        if (f[j] < base)
+            base = f[j];
     }
-    p->bases[head] = (int16_t)base;
+    p->bases[s->head] = (int16_t)base;
     for (int32_t j = 0; j < p->hidden; j++)
-        p->shifts[head * p->hidden + j] = (uint8_t)(raw[j] - base);
+        p->shifts[s->head * p->hidden + j] = (uint8_t)(f[j] - base);
 }
 
-static void quantize(const ckv_projection *p, const ckv_tensor *weight, int64_t head)
+static void quantize(const slice *s)
 {
-    int8_t *rows = p->weights + head * p->value_dim * p->hidden;
-    for (int32_t j = 0; j < p->hidden; j++) {
-        int f = p->bases[head] + p->shifts[head * p->hidden + j];
+    const ckv_projection *p = s->projection;
+    int16_t *rows = p->weights + s->head * p->value_dim * p->hidden;
+    for (int32_t j = 0; j < p->hidden; j++)
         for (int32_t k = 0; k < p->value_dim; k++)
-            rows[(int64_t)k * p->hidden + j] = (int8_t)ckv_rne(equilibrated(p, weight, head, k, j), -f);
+            rows[(int64_t)k * p->hidden + j] =
+                (int16_t)ckv_rne(s->weights[(int64_t)j * p->value_dim + k], -s->tops[j]);
+}
+
+static void quantize_all(ckv_projection *p, const ckv_tensor *weight, float *weights, int32_t *tops)
+{
+    for (int64_t head = 0; head < p->query_heads; head++) {
+        slice s = {p, head, weights, tops};
+        if (load(&s, weight))
+            p->flags = CKV_NONFINITE_WEIGHT;
+        find_tops(&s);
+        find_exponents(&s);
+        equilibrate(&s);
+        find_shifts(&s);
+        quantize(&s);
     }
 }
 
-/* One block of memory: the handle, then its arrays, then scratch for building. */
+/* One block of memory: the handle, then its arrays.  Another, for building only: a
+ * slice's weights, then its exponents. */
 typedef struct layout {
-    size_t exponents, weights, shifts, bases, scratch, total;
+    size_t exponents, weights, shifts, bases, total;
+    size_t tops, scratch;
 } layout;
 
 static int lay_out(layout *l, int32_t query_heads, int32_t value_dim, int32_t hidden)
@@ -119,14 +160,17 @@ static int lay_out(layout *l, int32_t query_heads, int32_t value_dim, int32_t hi
     l->exponents = at;
     fits &= (size_t)ckv_add_block(&at, columns, sizeof(int16_t));
     l->weights = at;
-    fits &= (size_t)ckv_add_block(&at, cells, sizeof(int8_t));
+    fits &= (size_t)ckv_add_block(&at, cells, sizeof(int16_t));
     l->shifts = at;
     fits &= (size_t)ckv_add_block(&at, heads * outputs, sizeof(uint8_t));
     l->bases = at;
     fits &= (size_t)ckv_add_block(&at, heads, sizeof(int16_t));
-    l->scratch = at;
-    fits &= (size_t)ckv_add_block(&at, outputs > channels ? outputs : channels, sizeof(int32_t));
     l->total = at;
+    at = 0;
+    fits &= (size_t)ckv_add_block(&at, channels * outputs, sizeof(float));
+    l->tops = at;
+    fits &= (size_t)ckv_add_block(&at, outputs, sizeof(int32_t));
+    l->scratch = at;
     return fits == 1;
 }
 
@@ -156,6 +200,7 @@ ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *g
 {
     ckv_tensor weight;
     ckv_projection *p;
+    char *scratch;
     ckv_status status;
     layout l;
     if (out == NULL)
@@ -170,21 +215,23 @@ ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *g
     p = ckv_context_allocate(context, l.total, "projection");
     if (p == NULL)
         return CKV_ERROR_NO_MEMORY;
+    scratch = ckv_context_allocate(context, l.scratch, "projection");
+    if (scratch == NULL) {
+        ckv_context_release(context, p);
+        return CKV_ERROR_NO_MEMORY;
+    }
     p->context = context;
     p->query_heads = query_heads;
     p->value_dim = value_dim;
     p->hidden = (int32_t)weight.shape[0];
+    p->weight_bits = p->hidden < CKV_WIDE_BELOW ? 10 : 7;
+    p->value_bits = 22 - p->weight_bits;
     p->exponents = (int16_t *)(void *)((char *)p + l.exponents);
-    p->weights = (int8_t *)((char *)p + l.weights);
+    p->weights = (int16_t *)(void *)((char *)p + l.weights);
     p->shifts = (uint8_t *)((char *)p + l.shifts);
     p->bases = (int16_t *)(void *)((char *)p + l.bases);
-    p->flags = nonfinite_flags(&weight);
-    for (int64_t head = 0; head < query_heads; head++) {
-        int32_t *scratch = (int32_t *)(void *)((char *)p + l.scratch);
-        find_exponents(p, &weight, head, scratch);
-        find_shifts(p, &weight, head, scratch);
-        quantize(p, &weight, head);
-    }
+    quantize_all(p, &weight, (float *)(void *)scratch, (int32_t *)(void *)(scratch + l.tops));
+    ckv_context_release(context, scratch);
     *out = p;
     return CKV_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "regions.h"
 #include "sizes.h"
 #include "status.h"
 
@@ -29,8 +30,9 @@ void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t ca
     selection->offsets = offsets;
 }
 
-/* Opens a call: the plan, and the run's workspace aligned for the backend. */
-static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace)
+/* Opens a call: the plan, the run's workspace aligned for the backend, and the list
+ * of the call's memory. */
+static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace, ckv_regions *regions)
 {
     ckv_run known;
     size_t need, slack;
@@ -49,6 +51,8 @@ static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace)
         return ckv_fail(CKV_ERROR_CAPACITY, "run: workspace_size %zu, wanted at least %zu", known.workspace_size, need);
     slack = (size_t)(-(uintptr_t)known.workspace & (CKV_WORKSPACE_ALIGNMENT - 1));
     *workspace = (char *)known.workspace + slack;
+    regions->count = 0;
+    ckv_regions_add(regions, "run: workspace", known.workspace, need, 1);
     return CKV_OK;
 }
 
@@ -60,7 +64,17 @@ static ckv_status needs(const char *stage, const char *name, int64_t value)
     return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "plan: %s 0, wanted at least 1 for %s", name, stage);
 }
 
-static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+/* A view that passed its rule joins the call's memory. */
+static ckv_status read_tensor(const ckv_tensor *given, const ckv_tensor_rule *rule, ckv_tensor *view,
+                              ckv_regions *regions)
+{
+    ckv_status status = ckv_tensor_read(view, given, rule);
+    if (status == CKV_OK)
+        ckv_regions_add_tensor(regions, rule->name, view, rule->is_output);
+    return status;
+}
+
+static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
 {
     ckv_tensor_rule rule = {"query", 3, {plan->query_heads, plan->queries, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
     ckv_status status = needs("scoring", "query_heads", plan->query_heads);
@@ -70,16 +84,16 @@ static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_
         status = needs("scoring", "head_dim", plan->head_dim);
     if (status == CKV_OK)
         status = needs("scoring", "window", plan->window);
-    return status == CKV_OK ? ckv_tensor_read(view, given, &rule) : status;
+    return status == CKV_OK ? read_tensor(given, &rule, view, regions) : status;
 }
 
-static ckv_status read_key(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+static ckv_status read_key(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
 {
     ckv_tensor_rule rule = {"key", 3, {plan->kv_heads, plan->tokens, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
-    return ckv_tensor_read(view, given, &rule);
+    return read_tensor(given, &rule, view, regions);
 }
 
-static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view)
+static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
 {
     ckv_tensor_rule rule = {"value", 3, {plan->kv_heads, plan->tokens, plan->value_dim}, -1, CKV_DTYPES_FLOAT, 0};
     ckv_status status = needs("the norm", "query_heads", plan->query_heads);
@@ -87,7 +101,7 @@ static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_
         status = needs("the norm", "value_dim", plan->value_dim);
     if (status == CKV_OK)
         status = needs("the norm", "hidden", plan->hidden);
-    return status == CKV_OK ? ckv_tensor_read(view, given, &rule) : status;
+    return status == CKV_OK ? read_tensor(given, &rule, view, regions) : status;
 }
 
 static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *projection)
@@ -105,21 +119,15 @@ static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *p
 
 /* attention or norm [Hkv, n] F32, as an input or an output */
 static ckv_status read_scores(const ckv_plan *plan, const char *name, const ckv_tensor *given, int is_output,
-                              ckv_tensor *view)
+                              ckv_tensor *view, ckv_regions *regions)
 {
     ckv_tensor_rule rule = {name, 2, {plan->kv_heads, plan->tokens}, -1, CKV_DTYPES_F32, is_output};
-    return ckv_tensor_read(view, given, &rule);
+    return read_tensor(given, &rule, view, regions);
 }
 
-/* An output may not share bytes with an input: the backend reads while it writes. */
-static ckv_status apart(const char *name, const ckv_tensor *output, const char *input_name, const ckv_tensor *input)
-{
-    if (!ckv_tensors_overlap(output, input))
-        return CKV_OK;
-    return ckv_fail(CKV_ERROR_STRIDE, "%s: overlaps %s, wanted memory of its own", name, input_name);
-}
-
-static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *given, ckv_kept *kept)
+/* As an output of select and evict, as an input of compact. */
+static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *given, int is_output, ckv_kept *kept,
+                                 ckv_regions *regions)
 {
     ckv_selection known;
     int64_t need = plan->budget * plan->kv_heads;
@@ -137,6 +145,10 @@ static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *give
         return ckv_fail(CKV_ERROR_CAPACITY, "selection: capacity %lld, wanted at least %lld", (long long)known.capacity,
                         (long long)need);
     *kept = (ckv_kept){known.positions, known.offsets, known.stages};
+    ckv_regions_add(regions, "selection: positions", known.positions, (size_t)need * sizeof(int32_t), is_output);
+    ckv_regions_add(regions, "selection: offsets", known.offsets, ((size_t)plan->kv_heads + 1) * sizeof(int32_t), is_output);
+    if (is_output)
+        ckv_regions_add(regions, "selection: stages", known.stages, (size_t)need, 1);
     return CKV_OK;
 }
 
@@ -164,18 +176,17 @@ ckv_status ckv_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
                      ckv_run *run)
 {
     ckv_tensor q, k, a;
+    ckv_regions regions;
     void *workspace;
-    ckv_status status = open_run(plan, run, &workspace);
+    ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
-        status = read_query(plan, query, &q);
+        status = read_query(plan, query, &q, &regions);
     if (status == CKV_OK)
-        status = read_key(plan, key, &k);
+        status = read_key(plan, key, &k, &regions);
     if (status == CKV_OK)
-        status = read_scores(plan, "attention", attention, 1, &a);
+        status = read_scores(plan, "attention", attention, 1, &a, &regions);
     if (status == CKV_OK)
-        status = apart("attention", &a, "query", &q);
-    if (status == CKV_OK)
-        status = apart("attention", &a, "key", &k);
+        status = ckv_regions_check(&regions);
     if (status == CKV_OK)
         run->flags = plan->backend->score(plan, &q, &k, &a, workspace);
     return status;
@@ -185,16 +196,17 @@ ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_pro
                     const ckv_tensor *norm, ckv_run *run)
 {
     ckv_tensor v, out;
+    ckv_regions regions;
     void *workspace;
-    ckv_status status = open_run(plan, run, &workspace);
+    ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
-        status = read_value(plan, value, &v);
+        status = read_value(plan, value, &v, &regions);
     if (status == CKV_OK)
         status = check_projection(plan, projection);
     if (status == CKV_OK)
-        status = read_scores(plan, "norm", norm, 1, &out);
+        status = read_scores(plan, "norm", norm, 1, &out, &regions);
     if (status == CKV_OK)
-        status = apart("norm", &out, "value", &v);
+        status = ckv_regions_check(&regions);
     if (status == CKV_OK)
         run->flags = plan->backend->norm(plan, &v, projection, &out, workspace) | projection->flags;
     return status;
@@ -205,14 +217,17 @@ ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const c
 {
     ckv_tensor a, v;
     ckv_kept kept;
+    ckv_regions regions;
     void *workspace;
-    ckv_status status = open_run(plan, run, &workspace);
+    ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
-        status = read_scores(plan, "attention", attention, 0, &a);
+        status = read_scores(plan, "attention", attention, 0, &a, &regions);
     if (status == CKV_OK)
-        status = read_scores(plan, "norm", norm, 0, &v);
+        status = read_scores(plan, "norm", norm, 0, &v, &regions);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, &kept);
+        status = read_selection(plan, selection, 1, &kept, &regions);
+    if (status == CKV_OK)
+        status = ckv_regions_check(&regions);
     if (status != CKV_OK)
         return status;
     if (is_trivial(plan))
@@ -240,10 +255,11 @@ static ckv_status check_kept(const ckv_plan *plan, const ckv_kept *kept)
     return CKV_OK;
 }
 
-/* In place: every row of `to` is the same memory as that row of `from`. */
+/* In place: every row of `to` is the same memory as that row of `from`, and no other
+ * row shares it. */
 static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
 {
-    if (from->data != to->data || to->shape[1] > from->shape[1])
+    if (from->data != to->data || to->shape[1] > from->shape[1] || !ckv_tensor_elements_apart(from))
         return 0;
     for (int i = 0; i < 3; i++)
         if (to->shape[i] > 1 && to->stride[i] != from->stride[i])
@@ -252,7 +268,7 @@ static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
 }
 
 static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, const ckv_tensor *given_to,
-                            ckv_tensor *from, ckv_tensor *to)
+                            ckv_tensor *from, ckv_tensor *to, ckv_regions *regions)
 {
     ckv_tensor_rule rule = {"from", 3, {plan->kv_heads, plan->tokens, 1}, 2, CKV_DTYPES_ANY, 0};
     ckv_status status = ckv_tensor_read(from, given_from, &rule);
@@ -262,9 +278,16 @@ static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, 
     status = ckv_tensor_read(to, given_to, &rule);
     if (status != CKV_OK)
         return status;
-    if (!ckv_tensors_overlap(from, to) || is_in_place(from, to))
-        return CKV_OK;
-    return ckv_fail(CKV_ERROR_STRIDE, "to: overlaps from, wanted the same data and strides (in place) or memory of its own");
+    if (ckv_tensors_overlap(from, to) && !is_in_place(from, to))
+        return ckv_fail(CKV_ERROR_STRIDE,
+                        "to: overlaps from, wanted the same data and strides (in place) or memory of its own");
+    if (ckv_tensors_overlap(from, to)) {
+        ckv_regions_add_tensor(regions, "to", from, 1); /* all of it, the rows that are left over too */
+    } else {
+        ckv_regions_add_tensor(regions, "from", from, 0);
+        ckv_regions_add_tensor(regions, "to", to, 1);
+    }
+    return CKV_OK;
 }
 
 ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection, const ckv_tensor *to,
@@ -272,12 +295,15 @@ ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_s
 {
     ckv_tensor source, target;
     ckv_kept kept;
+    ckv_regions regions;
     void *workspace;
-    ckv_status status = open_run(plan, run, &workspace);
+    ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
-        status = read_rows(plan, from, to, &source, &target);
+        status = read_rows(plan, from, to, &source, &target, &regions);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, &kept);
+        status = read_selection(plan, selection, 0, &kept, &regions);
+    if (status == CKV_OK)
+        status = ckv_regions_check(&regions);
     if (status == CKV_OK)
         status = check_kept(plan, &kept);
     if (status == CKV_OK)
@@ -290,18 +316,21 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
 {
     ckv_tensor q, k, v;
     ckv_kept kept;
+    ckv_regions regions;
     void *workspace;
-    ckv_status status = open_run(plan, run, &workspace);
+    ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
-        status = read_query(plan, query, &q);
+        status = read_query(plan, query, &q, &regions);
     if (status == CKV_OK)
-        status = read_key(plan, key, &k);
+        status = read_key(plan, key, &k, &regions);
     if (status == CKV_OK)
-        status = read_value(plan, value, &v);
+        status = read_value(plan, value, &v, &regions);
     if (status == CKV_OK)
         status = check_projection(plan, projection);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, &kept);
+        status = read_selection(plan, selection, 1, &kept, &regions);
+    if (status == CKV_OK)
+        status = ckv_regions_check(&regions);
     if (status != CKV_OK)
         return status;
     if (is_trivial(plan))

@@ -134,11 +134,9 @@ static int span(const ckv_tensor *view, int64_t *low, int64_t *high)
     return *low >= -(INT64_MAX / 4) && *high <= INT64_MAX / 4;
 }
 
-/* The addresses of the lowest byte and of the one past the highest; 0 when they
- * do not fit an address. */
-static int address_range(const ckv_tensor *view, uintptr_t *first, uintptr_t *last)
+int ckv_tensor_range(const ckv_tensor *view, uintptr_t *first, uintptr_t *last)
 {
-    int64_t low, high;
+    int64_t low = 0, high = 0;
     uintptr_t at = (uintptr_t)view->data;
     if (!span(view, &low, &high))
         return 0;
@@ -150,12 +148,14 @@ static int address_range(const ckv_tensor *view, uintptr_t *first, uintptr_t *la
 }
 
 /* Taken from the finest stride to the coarsest, each dimension must step over all
- * that the finer ones span.  Sufficient, and true of every layout that a cache is
- * kept in. */
-static int elements_apart(const ckv_tensor *view)
+ * that the finer ones span. */
+int ckv_tensor_elements_apart(const ckv_tensor *view)
 {
     int64_t covered = (int64_t)ckv_dtype_size(view->dtype);
     unsigned taken = 0;
+    for (int32_t i = 0; i < view->rank; i++)
+        if (view->shape[i] == 0)
+            return 1;
     for (int32_t step = 0; step < view->rank; step++) {
         int32_t next = 0;
         int64_t best = INT64_MAX;
@@ -195,10 +195,10 @@ ckv_status ckv_tensor_read(ckv_tensor *view, const ckv_tensor *given, const ckv_
     for (int32_t i = 0; i < CKV_MAX_RANK; i++)
         if (i >= view->rank || view->shape[i] == 1)
             view->stride[i] = 0; /* never stepped over: whatever stands there is no matter */
-    if (!address_range(view, &first, &last))
+    if (!ckv_tensor_range(view, &first, &last))
         return ckv_fail(CKV_ERROR_STRIDE, "%s: strides [%lld,%lld,%lld] reach past the address space", rule->name,
                         (long long)view->stride[0], (long long)view->stride[1], (long long)view->stride[2]);
-    if (rule->is_output && !elements_apart(view))
+    if (rule->is_output && !ckv_tensor_elements_apart(view))
         return ckv_fail(CKV_ERROR_STRIDE, "%s: strides [%lld,%lld,%lld] make elements overlap, wanted an output without",
                         rule->name, (long long)view->stride[0], (long long)view->stride[1], (long long)view->stride[2]);
     return CKV_OK;
@@ -207,7 +207,7 @@ ckv_status ckv_tensor_read(ckv_tensor *view, const ckv_tensor *given, const ckv_
 int ckv_tensors_overlap(const ckv_tensor *a, const ckv_tensor *b)
 {
     uintptr_t a_first = 0, a_last = 0, b_first = 0, b_last = 0;
-    if (!address_range(a, &a_first, &a_last) || !address_range(b, &b_first, &b_last))
+    if (!ckv_tensor_range(a, &a_first, &a_last) || !ckv_tensor_range(b, &b_first, &b_last))
         return 1;
-    return a_first < b_last && b_first < a_last;
+    return a_first < a_last && b_first < b_last && a_first < b_last && b_first < a_last;
 }

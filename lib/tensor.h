@@ -22,6 +22,14 @@ typedef struct ckv_tensor_rule {
 /* Copies the caller's view into `view` after checking it against `rule`. */
 ckv_status ckv_tensor_read(ckv_tensor *view, const ckv_tensor *given, const ckv_tensor_rule *rule);
 
+/* The addresses of the lowest byte and of the one past the highest, equal for a view
+ * without elements; 0 when they do not fit an address. */
+int ckv_tensor_range(const ckv_tensor *view, uintptr_t *first, uintptr_t *last);
+
+/* 1 if no two elements share a byte, by a rule that is sufficient and that every
+ * layout a cache is kept in fulfils. */
+int ckv_tensor_elements_apart(const ckv_tensor *view);
+
 /* 1 if the byte ranges that the two views span share a byte. */
 int ckv_tensors_overlap(const ckv_tensor *a, const ckv_tensor *b);
 

@@ -4,5 +4,5 @@
 AC_DEFUN([CKV_JANSSON],
 [ckv_have_jansson=no
 AS_IF([test "x$ckv_want_tools" != xno],
-    [PKG_CHECK_MODULES([JANSSON], [jansson >= 2.7], [ckv_have_jansson=yes], [:])])
+    [PKG_CHECK_MODULES([JANSSON], [jansson >= 2.11], [ckv_have_jansson=yes], [:])])
 ])

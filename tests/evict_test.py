@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ckv evict` on small inputs whose right answer is known by hand."""
 
+import json
 import os
+import struct
 
 import numpy as np
 import pytest
@@ -146,6 +148,86 @@ def test_no_pool(tmp_path):
 def test_pool_wider_than_the_prefix(tmp_path):
     out = evict(tmp_path, one_hot_layer(3, [1]), "--pool", "max:99", "--dump")
     assert out["layers.0.attention"].tolist() == [[1, 1, 1, 0]]
+
+
+# ---------------------------------------------------------------- the logits' scale
+
+def write_with_metadata(path, tensors, metadata):
+    raw = write(path, tensors).read_bytes()
+    (size,) = struct.unpack_from("<Q", raw)
+    text = json.dumps({"__metadata__": metadata, **json.loads(raw[8:8 + size])}).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + raw[8 + size:])
+    return path
+
+
+def evict_scaled(tmp_path, tensors, metadata, *options):
+    """The tensors that come out, and the report, for a file with this __metadata__ (None: none)."""
+    path = tmp_path / "in.safetensors"
+    if metadata is None:
+        write(path, tensors)
+    else:
+        write_with_metadata(path, tensors, metadata)
+    report = support.ckv_json("evict", path, "-o", tmp_path / "out.safetensors", *options)
+    return {name: array.tobytes() for name, array in read(tmp_path / "out.safetensors").items()}, report
+
+
+def measured(report):
+    return [(layer["stage1_mass"], layer["perturbation"]) for layer in report["layers"]]
+
+
+@pytest.mark.parametrize("scale, factor", [("0.25", 2), ("2.5e-1", 2), (".25", 2), ("0.25000", 2), ("25E-2", 2),
+                                           ("0.0625", 0.5), ("1", 8), ("1e+0", 8)])
+def test_scale_in_the_metadata_is_that_of_the_logits(tmp_path, scale, factor):
+    """Width 64: by default 1/8.  Queries times a power of two give the same bits, of the measured cost too."""
+    tensors = support.random_layer(20, head_dim=64, number=3)
+    first, report = evict_scaled(tmp_path, tensors, {"layers.3.scale": scale}, "--dump")
+    assert report["layers"][0]["scale"] == float(scale)
+    default, _ = evict_scaled(tmp_path, tensors, None, "--dump")
+    assert first["layers.3.attention"] != default["layers.3.attention"]
+    dtype, query = tensors["layers.3.query"]
+    tensors["layers.3.query"] = (dtype, support.encode(dtype, query) * np.float32(factor))
+    second, plain = evict_scaled(tmp_path, tensors, None, "--dump")
+    assert plain["layers"][0]["scale"] is None
+    assert first == second and measured(report) == measured(plain)
+
+
+def test_scale_is_that_of_its_layer_alone(tmp_path):
+    tensors = {**support.random_layer(21, number=0), **support.random_layer(22, number=10)}
+    plain, _ = evict_scaled(tmp_path, tensors, None, "--dump")
+    out, report = evict_scaled(tmp_path, tensors, {"layers.10.scale": "0.03125"}, "--dump")
+    assert [layer["scale"] for layer in report["layers"]] == [None, 0.03125]
+    for name in ("attention", "norm", "kept"):
+        assert out[f"layers.0.{name}"] == plain[f"layers.0.{name}"]
+    assert out["layers.10.norm"] == plain["layers.10.norm"]
+    assert out["layers.10.attention"] != plain["layers.10.attention"]
+
+
+def test_metadata_without_a_scale_changes_nothing(tmp_path):
+    tensors = support.random_layer(23)
+    plain, report = evict_scaled(tmp_path, tensors, None, "--dump")
+    for metadata in ({}, {"tokens": "50"}, {"layers.1.scale": "none", "scale": "2", "layers.00.scale": "2"}):
+        out, again = evict_scaled(tmp_path, tensors, metadata, "--dump")
+        assert out == plain and measured(again) == measured(report)
+        assert again["layers"][0]["scale"] is None
+
+
+@pytest.mark.parametrize("scale", [2.0**-40, 2.0**40])
+def test_scale_at_its_limits(tmp_path, scale):
+    _, report = evict_scaled(tmp_path, support.random_layer(24), {"layers.0.scale": repr(scale)})
+    assert report["layers"][0]["scale"] == scale
+
+
+@pytest.mark.parametrize("scale", ["", " ", "0", "-0.25", "+0.25", " 0.25", "0.25 ", "0.25x", "1e", "1,5", "0x1p-2",
+                                   "nan", "inf", "infinity", "1e999", "1e-999", "none", "1/8", "9.0949e-13",
+                                   "1099511627776.01", ".", "0.25\n", "\u0663"])
+def test_scale_that_is_wrong(tmp_path, scale):
+    path = write_with_metadata(tmp_path / "in.safetensors", support.random_layer(25), {"layers.0.scale": scale})
+    done = ckv("evict", path, "-o", tmp_path / "out.safetensors", status=1)
+    assert len(done.stderr.splitlines()) == 1 and not done.stdout
+    for word in ("in.safetensors", "__metadata__", "layers.0.scale", f"'{scale}'".replace("\n", "?"), "wanted"):
+        assert word in done.stderr
+    assert not (tmp_path / "out.safetensors").exists()
 
 
 # ---------------------------------------------------------------- norm

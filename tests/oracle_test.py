@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import support
-from support import ckv, ckv_json, needs_ckv, write
+from support import ckv, ckv_json, needs_ckv
 
 pytestmark = needs_ckv
 

@@ -45,6 +45,7 @@ void *command_memory(const struct options *options, const struct layer *layer, s
 bool command_plan(const ckv_context *context, const struct options *options, const struct layer *layer,
                   const ckv_policy *policy, struct selecting *selecting)
 {
+    ckv_policy scaled = *policy;
     ckv_shape shape;
 
     memset(selecting, 0, sizeof *selecting);
@@ -56,8 +57,9 @@ bool command_plan(const ckv_context *context, const struct options *options, con
     shape.head_dim = layer->head_dim;
     shape.value_dim = layer->value_dim;
     shape.hidden = layer->hidden;
+    scaled.scale = layer->scale;
     selecting->info.struct_size = sizeof selecting->info;
-    if (ckv_plan_create(context, &shape, policy, &selecting->plan) == CKV_OK &&
+    if (ckv_plan_create(context, &shape, &scaled, &selecting->plan) == CKV_OK &&
         ckv_plan_query(selecting->plan, &selecting->info) == CKV_OK)
         return true;
     return command_library_error(options, layer);

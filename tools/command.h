@@ -29,7 +29,8 @@ struct selecting {
     ckv_selection selection;
 };
 
-/* Plans `layer` under `policy`.  False after one error line; destroy in any case. */
+/* Plans `layer` under `policy`, but with the layer's scale.  False after one error
+ * line; destroy in any case. */
 bool command_plan(const ckv_context *context, const struct options *options, const struct layer *layer,
                   const ckv_policy *policy, struct selecting *selecting);
 

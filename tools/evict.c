@@ -84,6 +84,7 @@ static void fill_report(struct layer_report *report, const struct layer *layer, 
     report->head_dim = layer->head_dim;
     report->value_dim = layer->value_dim;
     report->hidden = layer->hidden;
+    report->scale = layer->scale;
     report->tokens = layer->tokens;
     report->window = info->window;
     report->next_position = info->next_position;

@@ -244,6 +244,30 @@ static bool check_limits(const struct found *query, const struct found *key, con
     return true;
 }
 
+/* "layers.N.scale" of the metadata; 0 when there is none.  The C locale, which this
+ * program never leaves, has the point that is wanted. */
+static bool read_scale(const struct st_file *input, struct layer *layer)
+{
+    static const char plain[] = "0123456789.eE+-"; /* neither hexadecimal nor words */
+    const char *text;
+    char key[64], *end;
+    double value;
+
+    snprintf(key, sizeof key, "layers.%" PRId32 ".scale", layer->number);
+    text = st_metadata(&input->table, key);
+    layer->scale = 0.0f;
+    if (text == NULL)
+        return true;
+    value = strtod(text, &end);
+    if (text[strspn(text, plain)] == '\0' && text[0] != '+' && *end == '\0' && value >= 0x1p-40 && value <= 0x1p40) {
+        layer->scale = strtof(text, NULL); /* rounded once */
+        return true;
+    }
+    message_error("%s: __metadata__: %s: '%.200s', wanted a decimal number from 2^-40 to 2^40", input->mapping.path,
+                  key, text);
+    return false;
+}
+
 static bool read_layer(const struct st_file *input, struct checkpoint *model, struct layer *layer)
 {
     static const char by[] = "this layer";
@@ -256,7 +280,8 @@ static bool read_layer(const struct st_file *input, struct checkpoint *model, st
         return false;
     if (!view(&query, 3, false, &layer->query) || !view(&key, 3, false, &layer->key) ||
         !view(&value, 3, false, &layer->value) || !view(&weight, 2, false, &layer->weight) ||
-        !check_together(&query, &key, &value, &weight) || !check_limits(&query, &key, &value, &weight))
+        !check_together(&query, &key, &value, &weight) || !check_limits(&query, &key, &value, &weight) ||
+        !read_scale(input, layer))
         return false;
     layer->query_heads = (int32_t)layer->query.shape[0];
     layer->queries = layer->query.shape[1];

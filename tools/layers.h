@@ -19,6 +19,7 @@ struct layer {
     int32_t query_heads, kv_heads;
     int64_t tokens, queries;
     int32_t head_dim, value_dim, hidden;
+    float scale;                          /* of the logits, as in ckv_policy; 0: the default */
     ckv_tensor query, key, value, weight; /* evict */
     ckv_tensor attention, norm;           /* select */
 };
@@ -34,8 +35,8 @@ struct layer_choice {
     size_t count;
 };
 
-/* query, key, value and o_proj.weight; the last from `model` unless it is NULL.
- * False after one error line. */
+/* query, key, value and o_proj.weight, the last from `model` unless it is NULL, and
+ * the scale.  False after one error line. */
 bool layers_find(const struct st_file *input, struct checkpoint *model, const struct layer_choice *choice,
                  struct layer_list *list);
 

@@ -70,7 +70,7 @@ static double dot(const double *a, const double *b, int64_t count)
 static void compute_logits(struct work *work, int32_t kv_head, int32_t first, int count)
 {
     const struct layer *layer = work->layer;
-    double scale = 1 / sqrt((double)layer->head_dim);
+    double scale = layer->scale == 0.0f ? 1 / sqrt((double)layer->head_dim) : (double)layer->scale;
 
     for (int i = 0; i < count; i++) {
         load_row(&layer->query, first + i, layer->queries - 1, layer->head_dim, work->heads[i].query);

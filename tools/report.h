@@ -21,6 +21,7 @@ struct layer_report {
     int32_t number;
     int32_t query_heads, kv_heads, head_dim, value_dim, hidden; /* select knows kv_heads alone, the others are 0 */
     int64_t tokens, window, next_position;
+    float scale;                        /* of the logits, 0: the default */
     int64_t budget, stage1;             /* per KV head */
     int64_t kept;                       /* over all KV heads */
     uint64_t bytes_before, bytes_after; /* of K and V over all KV heads */

@@ -123,6 +123,7 @@ static json_t *layer_object(const struct layer_report *layer, bool is_evict)
         put(object, "head_dim", json_integer(layer->head_dim));
         put(object, "value_dim", json_integer(layer->value_dim));
         put(object, "hidden", json_integer(layer->hidden));
+        put(object, "scale", layer->scale == 0.0f ? json_null() : json_real((double)layer->scale));
     }
     put(object, "window", json_integer(layer->window));
     put(object, "budget", json_integer(layer->budget));

@@ -91,44 +91,58 @@ static void print_head(const struct report *report, FILE *stream)
             policy.recent, options->policy.sinks, policy.pool);
 }
 
-#define EVICT_ROW "%5s %7s %8s %8s %6s  %8s %8s  %7s %10s %10s %8s  %7s %7s %7s %7s\n"
+/* The first columns; that of the scale is there when some layer has one. */
+static void print_evict_start(FILE *stream, const char *layer, const char *heads, bool has_scale, const char *scale)
+{
+    fprintf(stream, "%5s %7s ", layer, heads);
+    if (has_scale)
+        fprintf(stream, "%9s ", scale);
+}
 
-static void print_evict_row(FILE *stream, const char *layer, const char *heads, const char *tokens, const char *kept,
-                            double share, const struct cells *cells)
+#define EVICT_ROW "%8s %8s %6s  %8s %8s  %7s %10s %10s %8s  %7s %7s %7s %7s\n"
+
+static void print_evict_row(FILE *stream, const char *tokens, const char *kept, double share, const struct cells *cells)
 {
     char text[16];
 
     snprintf(text, sizeof text, "%.1f%%", share);
-    fprintf(stream, EVICT_ROW, layer, heads, tokens, kept, text, cells->before, cells->after, cells->mass,
-            cells->criticalkv, cells->attention_only, cells->change, cells->times[STAGE_SCORE],
-            cells->times[STAGE_NORM], cells->times[STAGE_SELECT], cells->times[STAGE_COMPACT]);
+    fprintf(stream, EVICT_ROW, tokens, kept, text, cells->before, cells->after, cells->mass, cells->criticalkv,
+            cells->attention_only, cells->change, cells->times[STAGE_SCORE], cells->times[STAGE_NORM],
+            cells->times[STAGE_SELECT], cells->times[STAGE_COMPACT]);
 }
 
 static void print_evict(const struct report *report, const struct totals *totals, FILE *stream)
 {
     struct cells cells;
+    bool has_scale = false;
 
-    fprintf(stream, "%5s %7s %8s %8s %6s  %17s  %7s %30s  %31s\n", "", "Q/KV", "", "kept per", "", "K and V, bytes",
-            "stage 1", "output perturbation, L1", "time, ms");
-    fprintf(stream, EVICT_ROW, "layer", "heads", "tokens", "KV head", "kept", "before", "after", "mass", "CriticalKV",
-            "attn. only", "change", "score", "norm", "select", "compact");
+    for (size_t i = 0; i < report->count; i++)
+        has_scale = has_scale || report->layers[i].scale != 0.0f;
+    print_evict_start(stream, "", "Q/KV", has_scale, "logits'");
+    fprintf(stream, "%8s %8s %6s  %17s  %7s %30s  %31s\n", "", "kept per", "", "K and V, bytes", "stage 1",
+            "output perturbation, L1", "time, ms");
+    print_evict_start(stream, "layer", "heads", has_scale, "scale");
+    fprintf(stream, EVICT_ROW, "tokens", "KV head", "kept", "before", "after", "mass", "CriticalKV", "attn. only",
+            "change", "score", "norm", "select", "compact");
     for (size_t i = 0; i < report->count; i++) {
         const struct layer_report *layer = &report->layers[i];
-        char number[16], heads[32], tokens[24], kept[24];
+        char number[16], heads[32], scale[16], tokens[24], kept[24];
 
         snprintf(number, sizeof number, "%" PRId32, layer->number);
         snprintf(heads, sizeof heads, "%" PRId32 "/%" PRId32, layer->query_heads, layer->kv_heads);
+        snprintf(scale, sizeof scale, layer->scale == 0.0f ? "-" : "%.4g", (double)layer->scale);
         snprintf(tokens, sizeof tokens, "%" PRId64, layer->tokens);
         snprintf(kept, sizeof kept, "%" PRId64, layer->budget);
         fill_cells(&cells, layer->bytes_before, layer->bytes_after, layer->measured,
                    layer->perturbation.stage1_mass.mean, layer->perturbation.criticalkv.mean,
                    layer->perturbation.attention_only.mean, layer->seconds);
-        print_evict_row(stream, number, heads, tokens, kept, percent(layer->kept, layer->kv_heads * layer->tokens),
-                        &cells);
+        print_evict_start(stream, number, heads, has_scale, scale);
+        print_evict_row(stream, tokens, kept, percent(layer->kept, layer->kv_heads * layer->tokens), &cells);
     }
     fill_cells(&cells, totals->bytes_before, totals->bytes_after, totals->measured > 0, totals->stage1_mass,
                totals->criticalkv, totals->attention_only, totals->seconds);
-    print_evict_row(stream, "all", "", "", "", percent(totals->kept, totals->entries), &cells);
+    print_evict_start(stream, "all", "", has_scale, "");
+    print_evict_row(stream, "", "", percent(totals->kept, totals->entries), &cells);
     if (totals->measured == 0)
         return;
     fprintf(stream,

@@ -5,7 +5,7 @@
 #include "message.h"
 
 #include <inttypes.h>
-#include <jansson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -230,17 +230,18 @@ static bool check_cover(struct st_table *table, uint64_t data_length, struct st_
     return true;
 }
 
-static bool check_metadata(const json_t *metadata, struct st_error *error)
+static bool read_metadata(struct st_table *table, json_t *metadata, struct st_error *error)
 {
     const char *key;
     json_t *value;
 
     if (!json_is_object(metadata))
         return fail(error, "__metadata__: not a JSON object, wanted an object of strings");
-    json_object_foreach ((json_t *)(uintptr_t)metadata, key, value) {
+    json_object_foreach (metadata, key, value) {
         if (!json_is_string(value))
             return fail(error, "__metadata__: " NAME_FORMAT " is not a string, wanted an object of strings", key);
     }
+    table->metadata = json_incref(metadata);
     return true;
 }
 
@@ -255,7 +256,7 @@ static bool read_header(const json_t *header, const unsigned char *data, uint64_
         return fail(error, "out of memory");
     json_object_foreach ((json_t *)(uintptr_t)header, name, entry) {
         if (strcmp(name, "__metadata__") == 0) {
-            if (!check_metadata(entry, error))
+            if (!read_metadata(table, entry, error))
                 return false;
             continue;
         }
@@ -296,14 +297,14 @@ static bool has_large(const json_t *array)
     size_t i;
 
     json_array_foreach (array, i, value) {
-        if (json_real_value(value) >= 0x1p63)
+        if (fabs(json_real_value(value)) >= 0x1p63)
             return true;
     }
     return false;
 }
 
 /* An integer that jansson cannot hold stops it before there is a tensor to name: a
- * second reading, as floating-point numbers, finds that one. */
+ * second reading, as floating-point numbers, finds that one, the first of its kind. */
 static void fail_large_integer(const char *text, size_t length, const char *problem, struct st_error *error)
 {
     static const char *const fields[] = {"shape", "data_offsets"};
@@ -311,11 +312,14 @@ static void fail_large_integer(const char *text, size_t length, const char *prob
     const char *name;
     json_t *entry;
 
-    fail(error, "header: %s, wanted below 2^63", problem);
+    fail(error, "header: %s, wanted from 0 to 2^63 - 1", problem);
     json_object_foreach (header, name, entry) {
         for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-            if (has_large(json_object_get(entry, fields[i])))
-                fail(error, NAME_FORMAT ": %s: %s in the header, wanted below 2^63", name, fields[i], problem);
+            if (!has_large(json_object_get(entry, fields[i])))
+                continue;
+            fail(error, NAME_FORMAT ": %s: %s in the header, wanted from 0 to 2^63 - 1", name, fields[i], problem);
+            json_decref(header);
+            return;
         }
     }
     json_decref(header);
@@ -379,6 +383,7 @@ void st_free(struct st_table *table)
     for (size_t i = 0; i < table->count; i++)
         free(table->tensors[i].name);
     free(table->tensors);
+    json_decref(table->metadata);
     memset(table, 0, sizeof *table);
 }
 
@@ -398,6 +403,11 @@ const struct st_tensor *st_find(const struct st_table *table, const char *name)
             low = middle + 1;
     }
     return NULL;
+}
+
+const char *st_metadata(const struct st_table *table, const char *key)
+{
+    return json_string_value(json_object_get(table->metadata, key));
 }
 
 /* ------------------------------------------------------------------ files */

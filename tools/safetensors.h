@@ -5,6 +5,7 @@
 
 #include "mapping.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ struct st_tensor {
 struct st_table {
     struct st_tensor *tensors; /* by name */
     size_t count;
+    json_t *metadata; /* an object of strings; NULL: none */
 };
 
 struct st_error {
@@ -70,6 +72,9 @@ void st_free(struct st_table *table);
 
 /* NULL when there is none. */
 const struct st_tensor *st_find(const struct st_table *table, const char *name);
+
+/* The value of a key of the file's __metadata__, the table's own; NULL when there is none. */
+const char *st_metadata(const struct st_table *table, const char *key);
 
 /* "[2,100,64]" */
 void st_shape_text(const struct st_tensor *tensor, char *text, size_t size);

@@ -24,14 +24,15 @@ static float value_at(const ckv_tensor *value, int64_t head, int64_t token, int6
 }
 
 /* Spec 5.2 with the row exponent given; 0 if some |q_k| is beyond Q_MAX. */
-static int quantize_row(const ckv_tensor *value, int64_t kv_head, int64_t token, const int16_t *exponents, int32_t dim,
+static int quantize_row(const ckv_tensor *value, int64_t kv_head, int64_t token, const ckv_projection *p, int64_t head,
                         int row_exponent, int32_t *q)
 {
-    for (int32_t k = 0; k < dim; k++) {
+    const int16_t *exponents = p->exponents + head * p->value_dim;
+    for (int32_t k = 0; k < p->value_dim; k++) {
         if (exponents[k] == CKV_CHANNEL_DROPPED)
             q[k] = 0;
         else
-            q[k] = (int32_t)ckv_rne(value_at(value, kv_head, token, k), 15 - row_exponent + exponents[k]);
+            q[k] = (int32_t)ckv_rne(value_at(value, kv_head, token, k), p->value_bits - row_exponent + exponents[k]);
         if (abs(q[k]) > Q_MAX)
             return 0;
     }
@@ -43,7 +44,7 @@ static float head_norm(const ckv_tensor *value, int64_t kv_head, int64_t token, 
                        int32_t *q, int32_t *t)
 {
     const int16_t *exponents = p->exponents + head * p->value_dim;
-    const int8_t *weights = p->weights + head * p->value_dim * p->hidden;
+    const int16_t *weights = p->weights + head * p->value_dim * p->hidden;
     const uint8_t *shifts = p->shifts + head * p->hidden;
     int row_exponent = INT16_MIN;
     int64_t sum = 0;
@@ -54,9 +55,9 @@ static float head_norm(const ckv_tensor *value, int64_t kv_head, int64_t token, 
     }
     if (row_exponent == INT16_MIN)
         return 0.0f;
-    if (!quantize_row(value, kv_head, token, exponents, p->value_dim, row_exponent, q)) {
+    if (!quantize_row(value, kv_head, token, p, head, row_exponent, q)) {
         row_exponent++;
-        quantize_row(value, kv_head, token, exponents, p->value_dim, row_exponent, q);
+        quantize_row(value, kv_head, token, p, head, row_exponent, q);
     }
     for (int32_t j = 0; j < p->hidden; j++)
         t[j] = 0;
@@ -65,8 +66,7 @@ static float head_norm(const ckv_tensor *value, int64_t kv_head, int64_t token, 
             t[j] += q[k] * weights[(int64_t)k * p->hidden + j];
     for (int32_t j = 0; j < p->hidden; j++)
         sum += (int64_t)abs(t[j]) << shifts[j];
-    float norm = ckv_scale((float)sum, row_exponent - 15 + p->bases[head]);
-    return norm < 0x1p-100f ? 0.0f : norm;
+    return ckv_scale((float)sum, row_exponent - p->value_bits + p->bases[head]);
 }
 
 uint32_t ckv_ref_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,

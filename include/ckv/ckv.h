@@ -23,6 +23,8 @@
  *   checked before anything of the caller's is written; on an error all the
  *   caller's memory is as it was and ckv_error_detail() names the argument, its
  *   value and what was wanted.
+ * Memory: what a call writes (outputs, workspace) shares no byte with anything else
+ *   that the call is given, but for ckv_compact in place; it is checked.
  * Ownership: handles belong to the caller, who destroys them; everything else
  *   (tensors, workspace, positions) is the caller's memory, borrowed for the
  *   duration of one call.  A run call (score, norm, select, compact, evict)

@@ -54,7 +54,7 @@ some_defects=(empty_file header_beyond_the_file header_that_is_no_json duplicate
 }
 
 @test "defects are found whatever the budget, and whatever is asked for" {
-    for name in value_shorter_than_key no_query value_of_2_0_5 weight_too_narrow; do
+    for name in value_shorter_than_key no_query value_of_2_0_5 weight_too_narrow scale_in_words; do
         make_file "$name" in.safetensors
         for options in "--keep 0" "--keep 1" "--budget 100" "--no-perturbation" "--json" "--compact --dump"; do
             # shellcheck disable=SC2086

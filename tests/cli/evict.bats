@@ -58,6 +58,30 @@ setup() {
     json 'o["total"]["perturbation"] is None'
 }
 
+@test "a layer's own scale is shown, and no column without one" {
+    make_file scaled in.safetensors
+    ckv evict in.safetensors -o out.safetensors --keep 0.4
+    ends 0
+    [[ ! -s ../stderr ]]
+    grep -Eq '^ *layer +heads +scale +tokens ' ../stdout
+    grep -Eq '^ *0 +4/2 +- +20 +8 +40\.0% ' ../stdout
+    grep -Eq '^ *1 +4/2 +0\.0625 +20 +8 +40\.0% ' ../stdout
+    grep -Eq '^ *all +40\.0% ' ../stdout
+    ckv evict in.safetensors -o out.safetensors --json
+    ends 0
+    json '[x["scale"] for x in o["layers"]] == [None, 0.0625]'
+    ckv evict in.safetensors -o out.safetensors --layer 0
+    ends 0
+    run ! grep scale ../stdout
+}
+
+@test "a scale that is wrong is the matter of its layer alone" {
+    make_file scaled in.safetensors scale=none
+    refused 1 in.safetensors __metadata__ layers.1.scale none 2^40 -- evict in.safetensors -o out.safetensors
+    ckv evict in.safetensors -o out.safetensors --layer 0
+    ends 0
+}
+
 @test "names that are not UTF-8 do not spoil the JSON" {
     make_file good $'in\377.safetensors'
     ckv evict $'in\377.safetensors' -o $'out\376"\\.safetensors' --json

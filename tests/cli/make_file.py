@@ -93,8 +93,8 @@ class File:
 
 def evict_tensors(layer=0, queries=4, tokens=20, d=3, dv=5, hidden=7, heads=4, kv=2, dtype="F32", seed=0):
     p = f"layers.{layer}."
-    return {p + "query": Tensor([heads, queries, d], dtype, seed + 1), p + "key": Tensor([kv, tokens, d], dtype, seed + 2),
-            p + "value": Tensor([kv, tokens, dv], dtype, seed + 3),
+    return {p + "query": Tensor([heads, queries, d], dtype, seed + 1),
+            p + "key": Tensor([kv, tokens, d], dtype, seed + 2), p + "value": Tensor([kv, tokens, dv], dtype, seed + 3),
             p + "o_proj.weight": Tensor([hidden, heads * dv], dtype, seed + 4)}
 
 
@@ -148,6 +148,13 @@ def metadata_and_strangers():
     return file
 
 
+def scaled(scale="0.0625"):
+    """Of two layers, the second has a scale of its own."""
+    file = good(layers=2)
+    file.metadata = {"tokens": "20", "layers.1.scale": str(scale)}
+    return file
+
+
 def not_finite():
     file = good()
     file.tensors["layers.0.key"].put(0, float("nan"))
@@ -180,7 +187,7 @@ def far_larger_than_memory():
     return file
 
 
-GOOD = [good, good_select, far_larger_than_memory, without_weight, checkpoint, checkpoint_of_nothing, metadata_and_strangers, not_finite,
+GOOD = [good, good_select, far_larger_than_memory, without_weight, checkpoint, checkpoint_of_nothing, metadata_and_strangers, scaled, not_finite,
         not_finite_value, not_finite_select]
 
 # ---------------------------------------------------------------- defects
@@ -422,9 +429,22 @@ def extents_whose_product_is_far_too_large():
     return changed(shape=[2**30, 2**30, 1])
 
 
-@defect("file", "header")
+@defect("file", "layers.0.key", "shape", str(2**63))
+def extent_beyond_63_bits():
+    return changed(shape=[2**63, 20, 3])
+
+
+@defect("file", "layers.0.key", "shape", str(2**64))
 def extent_beyond_64_bits():
-    return changed(shape=[2**64, 20, 3])
+    """The first of two."""
+    file = changed(shape=[2**64, 20, 3])
+    file.entries["layers.0.value"] = {"shape": [2, 20, 2**65]}
+    return file
+
+
+@defect("file", "layers.0.key", "shape", str(-2**63 - 1))
+def negative_extent_beyond_64_bits():
+    return changed(shape=[2, -2**63 - 1, 3])
 
 
 @defect("file", "layers.0.key", "offsets", "672", "192")
@@ -687,6 +707,27 @@ def tokens_beyond_their_limit():
     file.header = json.dumps(header).encode()
     file.zeros = at - small
     return file
+
+
+def scale(text):
+    file = good()
+    file.metadata = {"layers.0.scale": text}
+    return file
+
+
+@defect("tensor", "__metadata__", "layers.0.scale", "0x1p-4", "2^40")
+def scale_in_hexadecimal():
+    return scale("0x1p-4")
+
+
+@defect("tensor", "__metadata__", "layers.0.scale", "one", "2^40")
+def scale_in_words():
+    return scale("one")
+
+
+@defect("tensor", "__metadata__", "layers.0.scale", "1e13", "2^40")
+def scale_beyond_its_limit():
+    return scale("1e13")
 
 
 # ---- the tensors of select

@@ -70,6 +70,7 @@ static void check_layers(const struct layer_list *list)
 
         require(i == 0 || list->layers[i - 1].number < layer->number);
         require(layer->kv_heads > 0 && layer->tokens > 0);
+        require(layer->scale == 0.0f || (layer->scale >= 0x1p-40f && layer->scale <= 0x1p40f));
         check_view(&layer->query);
         check_view(&layer->key);
         check_view(&layer->value);
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&error, 0, sizeof error);
     file.mapping.path = path;
     if (!st_parse(data, size, &file.table, &error)) {
-        require(error.text[0] != '\0' && file.table.tensors == NULL);
+        require(error.text[0] != '\0' && file.table.tensors == NULL && file.table.metadata == NULL);
         return 0;
     }
     check_tensors(&file.table, data, size);

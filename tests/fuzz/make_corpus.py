@@ -66,6 +66,8 @@ SEEDS = {
     "rank-9": file({"a": ("U8", [1, 1, 1, 1, 1, 1, 1, 1, 3])}),
     "names": file({"layers.01.key": ("U8", [1]), "layers.99999999999.key": ("U8", [1]), "layers..key": ("U8", [1])}),
     "metadata-number": file({}, {"format": 1}),
+    "scale": file({**layer(0), **layer(3)}, {"tokens": "4", "layers.3.scale": "0.0625"}),
+    "scale-wrong": file(layer(0), {"layers.0.scale": "0x1p-4"}),
     "header-too-long": file(layer(0), length=1 << 20),
     "header-huge": file(layer(0), length=(1 << 64) - 1),
     "header-array": file({}, header=b"[1,2]"),

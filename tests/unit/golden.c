@@ -67,6 +67,12 @@ static const struct {
     {"spread-f32", {F, F, F, F}, 2, 3, 60, 8, 12, 12, 24, 8, AVG, 5, 2, 0, -1, 30},
     {"spread-bf16", {B, B, B, B}, 2, 3, 60, 8, 12, 12, 24, 8, AVG, 5, 2, 0, -1, 45},
     {"many-heads", {H, H, H, H}, 8, 4, 40, 8, 16, 16, 64, 8, MAX, 7, -1, 0, -1, 4},
+    /* Weights of 10 bits to 1023 outputs, of 7 from 1024. */
+    {"hidden-1023", {F, F, F, F}, 1, 2, 40, 8, 8, 16, 1023, 8, MAX, 7, -1, 0, -1, 4},
+    {"hidden-1024", {F, F, F, F}, 1, 2, 40, 8, 8, 16, 1024, 8, MAX, 7, -1, 0, -1, 4},
+    {"f16-2048", {H, H, H, H}, 1, 3, 40, 8, 16, 24, 2048, 8, MAX, 7, -1, 0, -1, 4},
+    {"bf16-1536", {B, B, B, B}, 2, 2, 40, 8, 16, 32, 1536, 8, AVG, 5, -1, 0, -1, 6},
+    {"spread-1024", {F, F, F, F}, 1, 3, 30, 8, 12, 12, 1024, 8, AVG, 5, 2, 0, -1, 30},
 };
 
 const int golden_count = (int)(sizeof table / sizeof table[0]);
@@ -123,4 +129,11 @@ void golden_line(int index, char line[GOLDEN_LINE])
     snprintf(line, GOLDEN_LINE, "%s attention %016" PRIx64 " norm %016" PRIx64 " kept %016" PRIx64, table[index].name,
              test_hash_attention(&p), test_hash_norm(&p), test_hash_selection(&p));
     test_problem_close(&p);
+}
+
+int golden_is_long(int index)
+{
+    return index == golden_count || table[index].tokens * table[index].kv_heads * table[index].group *
+                                            table[index].window * table[index].head_dim >
+                                        100000;
 }

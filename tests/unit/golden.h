@@ -17,4 +17,7 @@ void golden_open(int index, test_problem *p);
 #define golden_lines (golden_count + 1)
 void golden_line(int index, char line[GOLDEN_LINE]);
 
+/* 1 for a line that takes long where programs run slowly: CKV_TEST_LIGHT leaves it out. */
+int golden_is_long(int index);
+
 #endif

@@ -203,6 +203,12 @@ static uint32_t hostile(test_random *random, ckv_dtype dtype, int mix)
     }
 }
 
+/* Few outputs, whose weights get 10 bits; in some rounds so many that they get 7. */
+static int32_t hidden_of(int round, test_random *random)
+{
+    return (round % 20 == 7 ? 1023 : 0) + (int32_t)test_between(random, 1, 6);
+}
+
 static void test_hostile_inputs(void **state)
 {
     (void)state;
@@ -216,7 +222,7 @@ static void test_hostile_inputs(void **state)
         int64_t n = test_between(&random, 2, 24);
         test_problem_init(&p, (int32_t)test_between(&random, 1, 2), (int32_t)test_between(&random, 1, 8), n,
                           test_between(&random, 1, 6), (int32_t)test_between(&random, 1, 6),
-                          (int32_t)test_between(&random, 1, 6), (int32_t)test_between(&random, 1, 6));
+                          (int32_t)test_between(&random, 1, 6), hidden_of(round, &random));
         for (int t = 0; t < TEST_TENSORS; t++)
             p.dtype[t] = dtypes[test_between(&random, 0, 3)];
         p.policy.scale = scales[test_between(&random, 0, 4)];
@@ -254,7 +260,7 @@ static void test_no_exceptions(void **state)
         int64_t n = test_between(&random, 2, 24);
         test_problem_init(&p, (int32_t)test_between(&random, 1, 2), (int32_t)test_between(&random, 1, 8), n,
                           test_between(&random, 1, 6), (int32_t)test_between(&random, 1, 6),
-                          (int32_t)test_between(&random, 1, 6), (int32_t)test_between(&random, 1, 6));
+                          (int32_t)test_between(&random, 1, 6), hidden_of(round, &random));
         p.policy.scale = 1.0f;
         p.policy.epsilon = 0x1p-24f;
         p.policy.budget = test_between(&random, 1, n - 1);
@@ -321,33 +327,42 @@ static void test_smallest_attention(void **state)
     }
 }
 
-/* Means over a group below 2^-100, where stage 2 would meet subnormal scores. */
+/* Means over a group below 2^-100, where stage 2 would meet subnormal scores; the
+ * numbers are those of test_norm's least norm, for weights of 10 and of 7 bits. */
+static void check_smallest_norms(int32_t hidden, int32_t group)
+{
+    const int few = hidden < 1024;
+    test_problem p;
+    test_problem_init(&p, 1, group, 30, 1, 1, 2, hidden);
+    p.policy.pool_width = 1;
+    p.policy.epsilon = 0x1p-24f;
+    p.policy.recent = 0;
+    p.policy.alpha = (ckv_ratio){0, 1};
+    p.policy.budget = 7;
+    p.policy.scale = 1.0f;
+    test_problem_build(&p);
+    for (int64_t i = 0; i < 30; i++) {
+        float grow = ldexpf(1.0f, (int)(i * 7 % 11));
+        test_put(&p.tensor[TEST_VALUE], 0, i, 0, (few ? 2049.0f * 0x1p-50f : 16385.0f * 0x1p-53f) * grow);
+        test_put(&p.tensor[TEST_VALUE], 0, i, 1, (few ? 2053.0f * 0x1p-50f : 16641.0f * 0x1p-53f) * grow);
+        test_put(&p.tensor[TEST_KEY], 0, i, 0, i % 2 == 0 ? -61.0f : 0.0f);
+    }
+    test_fill(&p.tensor[TEST_QUERY], 1.0f);
+    /* Of head 0: the others are zero. */
+    test_put(&p.tensor[TEST_WEIGHT], 0, 0, 0, few ? 513.0f * 0x1p-48f : 65.0f * 0x1p-45f);
+    test_put(&p.tensor[TEST_WEIGHT], 0, 0, 1, few ? -512.0f * 0x1p-48f : -64.0f * 0x1p-45f);
+    check_problem(&p);
+}
+
 static void test_smallest_norms(void **state)
 {
     (void)state;
     if (!need_modes())
         skip();
-    for (int32_t group = 1; group <= 512; group *= 2) {
-        test_problem p;
-        test_problem_init(&p, 1, group, 30, 1, 1, 2, 1);
-        p.policy.pool_width = 1;
-        p.policy.epsilon = 0x1p-24f;
-        p.policy.recent = 0;
-        p.policy.alpha = (ckv_ratio){0, 1};
-        p.policy.budget = 7;
-        p.policy.scale = 1.0f;
-        test_problem_build(&p);
-        for (int64_t i = 0; i < 30; i++) {
-            float grow = ldexpf(1.0f, (int)(i * 7 % 11));
-            test_put(&p.tensor[TEST_VALUE], 0, i, 0, 16385.0f * 0x1p-53f * grow);
-            test_put(&p.tensor[TEST_VALUE], 0, i, 1, 16641.0f * 0x1p-53f * grow);
-            test_put(&p.tensor[TEST_KEY], 0, i, 0, i % 2 == 0 ? -61.0f : 0.0f);
-        }
-        test_fill(&p.tensor[TEST_QUERY], 1.0f);
-        test_put(&p.tensor[TEST_WEIGHT], 0, 0, 0, 65.0f * 0x1p-45f); /* of head 0: the others are zero */
-        test_put(&p.tensor[TEST_WEIGHT], 0, 0, 1, -64.0f * 0x1p-45f);
-        check_problem(&p);
-    }
+    for (int32_t group = 1; group <= 512; group *= 2)
+        check_smallest_norms(1, group);
+    for (int32_t group = 1; group <= (test_light() ? 4 : 64); group *= 4)
+        check_smallest_norms(1024, group);
 }
 
 /* A caller's own scores may be subnormal; selection reads them alike in both modes. */

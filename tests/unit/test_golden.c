@@ -43,9 +43,11 @@ static void test_recorded_bits(void **state)
     }
     open_file(&file, "r");
     for (int i = 0; i < golden_lines; i++) {
-        golden_line(i, got);
         if (fgets(want, sizeof want, file) == NULL)
             want[0] = '\0';
+        if (golden_is_long(i) && test_light())
+            continue;
+        golden_line(i, got);
         want[strcspn(want, "\n")] = '\0';
         if (strcmp(got, want) != 0) {
             print_message("# recorded: %s\n# computed: %s\n", want, got);
@@ -63,6 +65,8 @@ static void test_pipeline(void **state)
     (void)state;
     for (int i = 0; i < golden_count; i++) {
         test_problem p;
+        if (golden_is_long(i) && test_light())
+            continue;
         golden_open(i, &p);
         assert_ok(test_stages(&p));
         uint64_t want = test_hash_selection(&p);
@@ -192,6 +196,8 @@ static void test_orders_tell(void **state)
     int differ[TURNS] = {0};
     for (int i = 0; i < golden_count; i++) {
         test_problem p;
+        if (golden_is_long(i) && test_light())
+            continue;
         golden_open(i, &p);
         assert_ok(test_score(&p));
         uint64_t want = test_hash_attention(&p);

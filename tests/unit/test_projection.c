@@ -8,6 +8,15 @@
 #include "projection.h"
 
 #define NONE (-100000)
+#define HIDDEN_MAX 1100 /* of what is checked against the doubles */
+
+/* Both widths of weights: the last hidden size that gets 10 bits, the first that gets 7. */
+static const int32_t widths[] = {1023, 1024};
+
+static int bits_of(int32_t hidden)
+{
+    return hidden < 1024 ? 10 : 7;
+}
 
 typedef struct setup {
     int32_t heads, dim, hidden;
@@ -48,71 +57,103 @@ static double weight(const setup *s, int32_t head, int32_t k, int32_t j)
     return fabs(x) < 0x1p-39 ? 0.0 : x;
 }
 
-static int channel_exponent(const setup *s, int32_t head, int32_t k)
+/* What spec 5.1 makes of one head. */
+typedef struct expected {
+    int c[HIDDEN_MAX], f[HIDDEN_MAX], e[512];
+    int bottom; /* Fmin, or NONE for a head of zeros */
+} expected;
+
+static int exponent_of(double magnitude)
 {
-    double greatest = 0.0;
     int e;
-    for (int32_t j = 0; j < s->hidden; j++)
-        greatest = fmax(greatest, fabs(weight(s, head, k, j)));
-    frexp(greatest, &e);
-    return greatest == 0.0 ? NONE : e;
+    frexp(magnitude, &e);
+    return magnitude == 0.0 ? NONE : e;
 }
 
-static double balanced(const setup *s, int32_t head, int32_t k, int32_t j)
+static double balanced(const setup *s, const expected *x, int32_t head, int32_t k, int32_t j)
 {
-    int e = channel_exponent(s, head, k);
-    return e == NONE ? 0.0 : ldexp(weight(s, head, k, j), -e);
+    return x->e[k] == NONE ? 0.0 : ldexp(weight(s, head, k, j), -x->e[k]);
 }
 
-/* The least F with rne(greatest * 2^-F) <= 127, by trying. */
-static int output_exponent(const setup *s, int32_t head, int32_t j)
+/* The least F with rne(greatest * 2^-F) < 2^B, by trying. */
+static int output_exponent(double greatest, int bits)
 {
-    double greatest = 0.0;
     int f = 50;
-    for (int32_t k = 0; k < s->dim; k++)
-        greatest = fmax(greatest, fabs(balanced(s, head, k, j)));
     if (greatest == 0.0)
         return NONE;
-    while (nearbyint(ldexp(greatest, -(f - 1))) <= 127.0)
+    while (nearbyint(ldexp(greatest, -(f - 1))) < ldexp(1.0, bits))
         f--;
     return f;
 }
 
-static void check_head(const setup *s, int32_t head)
+static void expect(const setup *s, int32_t head, expected *x)
+{
+    int top = NONE;
+    for (int32_t j = 0; j < s->hidden; j++) {
+        double greatest = 0.0;
+        for (int32_t k = 0; k < s->dim; k++)
+            greatest = fmax(greatest, fabs(weight(s, head, k, j)));
+        x->c[j] = exponent_of(greatest);
+    }
+    for (int32_t k = 0; k < s->dim; k++) {
+        double greatest = 0.0;
+        for (int32_t j = 0; j < s->hidden; j++)
+            if (x->c[j] != NONE)
+                greatest = fmax(greatest, ldexp(fabs(weight(s, head, k, j)), -x->c[j]));
+        x->e[k] = exponent_of(greatest);
+    }
+    for (int32_t j = 0; j < s->hidden; j++) {
+        double greatest = 0.0;
+        for (int32_t k = 0; k < s->dim; k++)
+            greatest = fmax(greatest, fabs(balanced(s, x, head, k, j)));
+        x->f[j] = output_exponent(greatest, bits_of(s->hidden));
+        top = x->f[j] > top ? x->f[j] : top;
+    }
+    x->bottom = top;
+    for (int32_t j = 0; j < s->hidden && top != NONE; j++) {
+        x->f[j] = x->f[j] < top - 16 ? top - 16 : x->f[j];
+        x->bottom = x->f[j] < x->bottom ? x->f[j] : x->bottom;
+    }
+}
+
+static int quantized(const setup *s, int32_t head, int32_t k, int32_t j)
+{
+    return s->projection->weights[((int64_t)head * s->dim + k) * s->hidden + j];
+}
+
+/* F_j + E_k: the weight's last place is worth two to this. */
+static int place(const setup *s, int32_t head, int32_t k, int32_t j)
 {
     const ckv_projection *p = s->projection;
-    int f[512], top = NONE, bottom;
-    for (int32_t k = 0; k < s->dim; k++) {
-        int e = channel_exponent(s, head, k);
-        assert_int_equal(p->exponents[head * s->dim + k], e == NONE ? CKV_CHANNEL_DROPPED : e);
-    }
-    for (int32_t j = 0; j < s->hidden; j++) {
-        f[j] = output_exponent(s, head, j);
-        top = f[j] > top ? f[j] : top;
-    }
-    if (top == NONE) {
+    return p->bases[head] + p->shifts[head * s->hidden + j] + p->exponents[head * s->dim + k];
+}
+
+static void check_head(const setup *s, int32_t head)
+{
+    static expected x;
+    const ckv_projection *p = s->projection;
+    assert_true(s->hidden <= HIDDEN_MAX);
+    expect(s, head, &x);
+    for (int32_t k = 0; k < s->dim; k++)
+        assert_int_equal(p->exponents[head * s->dim + k], x.e[k] == NONE ? CKV_CHANNEL_DROPPED : x.e[k]);
+    if (x.bottom == NONE) {
         for (int32_t j = 0; j < s->hidden; j++)
             for (int32_t k = 0; k < s->dim; k++)
-                assert_int_equal(p->weights[((int64_t)head * s->dim + k) * s->hidden + j], 0);
+                assert_int_equal(quantized(s, head, k, j), 0);
         return;
     }
-    bottom = top;
-    for (int32_t j = 0; j < s->hidden; j++) {
-        f[j] = f[j] < top - 16 ? top - 16 : f[j];
-        bottom = f[j] < bottom ? f[j] : bottom;
-    }
-    assert_int_equal(p->bases[head], bottom);
+    assert_int_equal(p->bases[head], x.bottom);
     for (int32_t j = 0; j < s->hidden; j++) {
         assert_in_range(p->shifts[head * s->hidden + j], 0, 16);
-        assert_int_equal(p->shifts[head * s->hidden + j], f[j] - bottom);
+        assert_int_equal(p->shifts[head * s->hidden + j], x.f[j] - x.bottom);
         for (int32_t k = 0; k < s->dim; k++) {
-            int got = p->weights[((int64_t)head * s->dim + k) * s->hidden + j];
-            int e = channel_exponent(s, head, k);
-            assert_int_equal(got, (int)nearbyint(ldexp(balanced(s, head, k, j), -f[j])));
-            assert_true(abs(got) <= 127);
+            int got = quantized(s, head, k, j);
+            assert_int_equal(got, (int)nearbyint(ldexp(balanced(s, &x, head, k, j), -x.f[j])));
+            assert_true(abs(got) < 1 << bits_of(s->hidden));
             /* Half a step is the most that is lost. */
-            if (e != NONE)
-                assert_true(fabs(ldexp((double)got, f[j] + e) - weight(s, head, k, j)) <= ldexp(0.5, f[j] + e));
+            if (x.e[k] != NONE)
+                assert_true(fabs(ldexp((double)got, place(s, head, k, j)) - weight(s, head, k, j)) <=
+                            ldexp(0.5, place(s, head, k, j)));
         }
     }
 }
@@ -120,6 +161,8 @@ static void check_head(const setup *s, int32_t head)
 static void check_all(setup *s)
 {
     create(s);
+    assert_int_equal(s->projection->weight_bits, bits_of(s->hidden));
+    assert_int_equal(s->projection->value_bits, 22 - bits_of(s->hidden));
     for (int32_t head = 0; head < s->heads; head++)
         check_head(s, head);
 }
@@ -129,16 +172,33 @@ static void test_random_weights(void **state)
     (void)state;
     const ckv_dtype dtypes[] = {CKV_F32, CKV_F16, CKV_BF16};
     const int ranges[][2] = {{-4, 0}, {-12, 2}, {-45, 45}, {-126, 127}, {-39, -30}, {30, 40}};
+    const int32_t hidden[] = {19, 1023, 1024};
     for (int t = 0; t < 3; t++)
         for (int r = 0; r < 6; r++)
             for (int layout = 0; layout < TEST_LAYOUTS; layout++) {
                 setup s;
                 test_random random = test_seed((uint64_t)(t * 100 + r * 10 + layout));
-                start(&s, 2, 5, 19, dtypes[t], (test_layout)layout);
+                start(&s, 2, 5, hidden[test_light() ? 0 : (t + r + layout) % 3], dtypes[t], (test_layout)layout);
                 test_randomize(&s.weight, &random, ranges[r][0], ranges[r][1]);
                 check_all(&s);
                 stop(&s);
             }
+}
+
+/* The same weights with one output more: the last is zero, so nothing else differs. */
+static void test_bits_by_hidden(void **state)
+{
+    (void)state;
+    const int32_t hidden[] = {1, 1022, 1023, 1024, 1025};
+    for (int i = 0; i < 5; i++) {
+        setup s;
+        start(&s, 1, 1, hidden[i], CKV_F32, TEST_DENSE);
+        test_put(&s.weight, 0, 0, 0, 0.625f);
+        check_all(&s);
+        assert_int_equal(quantized(&s, 0, 0, 0), hidden[i] < 1024 ? 640 : 80);
+        assert_int_equal(place(&s, 0, 0, 0), hidden[i] < 1024 ? -10 : -7);
+        stop(&s);
+    }
 }
 
 /* Sizes that relate to nothing: hidden 6, four heads of width 3. */
@@ -182,65 +242,135 @@ static void test_dropped_channels_and_zero_heads(void **state)
     stop(&s);
 }
 
-/* F_j is held at Fmax - 16: outputs 15, 16, 17 and 40 binary orders below the greatest. */
+/* F_j is held at Fmax - 16: outputs so many binary orders below the greatest; where
+ * half a step is left it goes to the even 0, and 2^-40 is zero once sanitised. */
 static void test_clamp(void **state)
 {
     (void)state;
-    setup s;
-    const int below[] = {0, 15, 16, 17, 24, 60};
-    start(&s, 1, 1, 6, CKV_F32, TEST_DENSE);
-    for (int32_t j = 0; j < 6; j++)
-        test_put(&s.weight, 0, j, 0, ldexpf(1.0f, 20 - below[j]));
-    check_all(&s);
-    const uint8_t shifts[] = {16, 1, 0, 0, 0, 0};
-    const int8_t weights[] = {64, 64, 64, 32, 0, 0};
-    assert_memory_equal(s.projection->shifts, shifts, sizeof shifts);
-    assert_memory_equal(s.projection->weights, weights, sizeof weights);
-    assert_int_equal(s.projection->exponents[0], 21);
-    assert_int_equal(s.projection->bases[0], -7 - 16);
-    stop(&s);
+    const int below[] = {0, 15, 16, 17, 22, 23, 25, 26, 59, 60};
+    const int shifts[] = {16, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+    const int weights[][10] = {{512, 512, 512, 256, 8, 4, 1, 0, 0, 0}, {64, 64, 64, 32, 1, 0, 0, 0, 0, 0}};
+    for (int w = 0; w < 2; w++) {
+        setup s;
+        start(&s, 1, 1, widths[w], CKV_F32, TEST_DENSE);
+        for (int32_t j = 0; j < s.hidden; j++)
+            test_put(&s.weight, 0, j, 0, ldexpf(1.0f, 20 - below[j % 10]));
+        check_all(&s);
+        assert_int_equal(s.projection->exponents[0], 0);
+        assert_int_equal(s.projection->bases[0], 21 - bits_of(s.hidden) - 16);
+        for (int32_t j = 0; j < s.hidden; j++) {
+            assert_int_equal(s.projection->shifts[j], shifts[j % 10]);
+            assert_int_equal(quantized(&s, 0, 0, j), weights[w][j % 10]);
+        }
+        stop(&s);
+    }
 }
 
-/* 127.49 of 128 fits in 7 bits, 127.5 rounds to 128 and takes the next exponent. */
+/* What rounds below 2^B fits; what rounds to 2^B takes the next exponent. */
 static void test_greatest_of_an_output(void **state)
 {
     (void)state;
-    setup s;
-    start(&s, 1, 2, 3, CKV_F32, TEST_DENSE);
-    test_put(&s.weight, 0, 0, 0, 127.5f / 128.0f);
-    test_put(&s.weight, 0, 1, 0, nextafterf(127.5f / 128.0f, 0.0f));
-    test_put(&s.weight, 0, 2, 0, -127.0f / 128.0f);
-    test_put(&s.weight, 0, 0, 1, 0.5f);
-    check_all(&s);
-    const uint8_t shifts[] = {1, 0, 0};
-    const int8_t weights[] = {64, 127, -127, 32, 0, 0};
-    assert_memory_equal(s.projection->shifts, shifts, sizeof shifts);
-    assert_memory_equal(s.projection->weights, weights, sizeof weights);
-    stop(&s);
+    const float tops[] = {127.5f / 128.0f,   nextafterf(127.5f / 128.0f, 0.0f),   -127.0f / 128.0f,
+                          1023.5f / 1024.0f, nextafterf(1023.5f / 1024.0f, 0.0f), -1023.0f / 1024.0f};
+    const int next[][6] = {{0, 0, 0, 1, 0, 0}, {1, 0, 0, 1, 1, 1}};
+    const int weights[][6] = {{1020, 1020, -1016, 512, 1023, -1023}, {64, 127, -127, 64, 64, -64}};
+    for (int w = 0; w < 2; w++) {
+        setup s;
+        start(&s, 1, 2, widths[w], CKV_F32, TEST_DENSE);
+        for (int32_t j = 0; j < s.hidden; j++) {
+            test_put(&s.weight, 0, j, 0, tops[j % 6]);
+            test_put(&s.weight, 0, j, 1, 0.5f);
+        }
+        check_all(&s);
+        assert_int_equal(s.projection->bases[0], -bits_of(s.hidden));
+        for (int32_t j = 0; j < s.hidden; j++) {
+            assert_int_equal(s.projection->shifts[j], next[w][j % 6]);
+            assert_int_equal(quantized(&s, 0, 0, j), weights[w][j % 6]);
+            assert_int_equal(quantized(&s, 0, 1, j), 1 << (bits_of(s.hidden) - 1 - next[w][j % 6]));
+        }
+        stop(&s);
+    }
+}
+
+/* Of every weight but those of output `except`, its own first bits are kept: at worst
+ * it is an eighth of its output's greatest, and that one takes the next exponent. */
+static void check_precision(const setup *s, int32_t except)
+{
+    for (int32_t j = 0; j < s->hidden; j++)
+        for (int32_t k = 0; k < s->dim && j != except; k++) {
+            double got = ldexp((double)quantized(s, 0, k, j), place(s, 0, k, j));
+            assert_true(fabs(got - weight(s, 0, k, j)) <= ldexp(fabs(weight(s, 0, k, j)), 3 - bits_of(s->hidden)));
+        }
 }
 
 /* An outlier channel, or an outlier output, costs the others nothing or little. */
 static void test_outliers(void **state)
 {
     (void)state;
-    setup s;
-    test_random random = test_seed(9);
-    start(&s, 1, 8, 12, CKV_F32, TEST_DENSE);
-    test_randomize(&s.weight, &random, -2, 0);
-    for (int32_t j = 0; j < 12; j++)
-        test_put_bits(&s.weight, 0, j, 3, test_element(&random, CKV_F32, 18, 20));
-    check_all(&s);
-    for (int32_t j = 0; j < 12; j++)
-        for (int32_t k = 0; k < 8; k++) {
-            int step = s.projection->bases[0] + s.projection->shifts[j] + s.projection->exponents[k];
-            double got = ldexp((double)s.projection->weights[k * 12 + j], step);
-            assert_true(fabs(got - weight(&s, 0, k, j)) <= 0.04 * fabs(weight(&s, 0, k, j)));
-        }
-    ckv_projection_destroy(s.projection);
-    for (int32_t k = 0; k < 8; k++)
-        test_put_bits(&s.weight, 0, 5, k, test_element(&random, CKV_F32, 38, 39));
-    check_all(&s);
-    stop(&s);
+    for (int w = 0; w < 2; w++) {
+        setup s;
+        test_random random = test_seed(9);
+        start(&s, 1, 8, widths[w], CKV_F32, TEST_DENSE);
+        test_randomize(&s.weight, &random, -2, 0);
+        for (int32_t j = 0; j < s.hidden; j++)
+            test_put_bits(&s.weight, 0, j, 3, test_element(&random, CKV_F32, 19, 19));
+        check_all(&s);
+        check_precision(&s, -1);
+        ckv_projection_destroy(s.projection);
+        for (int32_t k = 0; k < 8; k++)
+            test_put_bits(&s.weight, 0, 5, k, test_element(&random, CKV_F32, 38, 39));
+        check_all(&s);
+        stop(&s);
+    }
+}
+
+/* An output as much above the others as the clamp allows, in each channel by another
+ * factor: were E_k the exponent of the channel's greatest weight, that output would
+ * decide all of them, and other outputs would keep the bits of one channel. */
+static void test_outlier_output(void **state)
+{
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        setup s;
+        test_random random = test_seed(11);
+        start(&s, 1, 7, widths[w], CKV_F32, TEST_DENSE);
+        test_randomize(&s.weight, &random, -2, 0);
+        for (int32_t k = 0; k < 7; k++)
+            test_put(&s.weight, 0, 5, k, ldexpf(k % 2 == 0 ? 1.5f : -1.5f, 2 * k));
+        check_all(&s);
+        check_precision(&s, 5);
+        for (int32_t k = 0; k < 7; k++) /* and the channels are as they are without it */
+            assert_in_range(s.projection->exponents[k] + 1, 0, 1);
+        stop(&s);
+    }
+}
+
+/* Outputs times powers of two: c_j and F_j follow, E_k and the weights stay. */
+static void test_scaled_outputs(void **state)
+{
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        setup s, scaled;
+        test_random random = test_seed(12);
+        start(&s, 2, 4, widths[w], CKV_F32, TEST_DENSE);
+        start(&scaled, 2, 4, widths[w], CKV_F32, TEST_DENSE);
+        test_randomize(&s.weight, &random, -4, 0);
+        for (int32_t j = 0; j < s.hidden; j++)
+            for (int32_t c = 0; c < 8; c++)
+                test_put(&scaled.weight, 0, j, c, ldexpf((float)test_get(&s.weight, 0, j, c), j % 9));
+        check_all(&s);
+        check_all(&scaled);
+        for (int32_t head = 0; head < 2; head++)
+            for (int32_t k = 0; k < 4; k++) {
+                assert_int_equal(scaled.projection->exponents[head * 4 + k], s.projection->exponents[head * 4 + k]);
+                for (int32_t j = 0; j < s.hidden; j++) {
+                    assert_int_equal(quantized(&scaled, head, k, j), quantized(&s, head, k, j));
+                    assert_int_equal(place(&scaled, head, k, j), place(&s, head, k, j) + j % 9);
+                }
+            }
+        stop(&s);
+        stop(&scaled);
+    }
 }
 
 static void test_flags(void **state)
@@ -333,18 +463,42 @@ static void test_widest(void **state)
     stop(&s);
 }
 
+/* From one end of the sanitised numbers to the other, in one head: 2^-39 and 2^40. */
+static void test_extremes(void **state)
+{
+    (void)state;
+    for (int w = 0; w < 2; w++) {
+        setup s;
+        start(&s, 1, 3, widths[w], CKV_F32, TEST_DENSE);
+        test_put(&s.weight, 0, 0, 0, 0x1p40f);
+        test_put(&s.weight, 0, 0, 1, -0x1p-39f); /* in an output that 2^40 leads: E_k is at its least */
+        test_put(&s.weight, 0, 1, 0, 0x1p-39f);
+        test_put(&s.weight, 0, 2, 2, 0x1.fffffep39f);
+        check_all(&s);
+        const int16_t exponents[] = {0, -79, 0};
+        assert_memory_equal(s.projection->exponents, exponents, sizeof exponents);
+        assert_int_equal(quantized(&s, 0, 1, 0), -(1 << (bits_of(s.hidden) - 1)));
+        assert_int_equal(quantized(&s, 0, 0, 1), 0);
+        stop(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_weights),
+        cmocka_unit_test(test_bits_by_hidden),
         cmocka_unit_test(test_shape_of_its_own),
         cmocka_unit_test(test_dropped_channels_and_zero_heads),
         cmocka_unit_test(test_clamp),
         cmocka_unit_test(test_greatest_of_an_output),
         cmocka_unit_test(test_outliers),
+        cmocka_unit_test(test_outlier_output),
+        cmocka_unit_test(test_scaled_outputs),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_widest),
+        cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

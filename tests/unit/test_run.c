@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "backend.h"
+#include "plan.h"
 #include "projection.h"
 
 enum call { SCORE, NORM, SELECT, COMPACT, EVICT, CALLS };
@@ -168,6 +170,43 @@ static void test_workspace(void **state)
             assert_ok(call((enum call)which, &a));
         assert_int_equal(test_hash_selection(p), want);
         assert_true(test_buffer_intact(&memory));
+        test_buffer_free(&memory);
+    }
+}
+
+static uintptr_t seen_workspace;
+
+static uint32_t spy_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                          const ckv_tensor *attention, void *workspace)
+{
+    (void)plan;
+    (void)query;
+    (void)key;
+    (void)attention;
+    seen_workspace = (uintptr_t)workspace;
+    return CKV_NONFINITE_KEY;
+}
+
+/* What a backend is given starts on its boundary and lies in what the caller gave. */
+static void test_backend_workspace(void **state)
+{
+    (void)state;
+    ckv_backend spy = ckv_backend_ref;
+    ckv_plan plan = *good.plan;
+    spy.score = spy_score;
+    plan.backend = &spy;
+    for (size_t offset = 0; offset < 64; offset++) {
+        test_buffer memory;
+        arguments a = good;
+        test_buffer_new(&memory, problem.info.workspace, offset);
+        a.plan = &plan;
+        a.run.workspace = memory.data;
+        a.run.workspace_size = memory.size;
+        assert_ok(call(SCORE, &a));
+        assert_int_equal(a.run.flags, CKV_NONFINITE_KEY);
+        assert_int_equal(seen_workspace % 64, 0);
+        assert_true(seen_workspace >= (uintptr_t)memory.data);
+        assert_true(seen_workspace + plan.workspace <= (uintptr_t)memory.data + memory.size);
         test_buffer_free(&memory);
     }
 }
@@ -467,11 +506,17 @@ static void test_trivial_budgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_arguments),     cmocka_unit_test(test_run_struct),
-        cmocka_unit_test(test_workspace),           cmocka_unit_test(test_tensor_arguments),
-        cmocka_unit_test(test_dtypes_of_scores),    cmocka_unit_test(test_overlap),
-        cmocka_unit_test(test_projection_argument), cmocka_unit_test(test_selection_argument),
-        cmocka_unit_test(test_missing_sizes),       cmocka_unit_test(test_trivial_budgets),
+        cmocka_unit_test(test_right_arguments),
+        cmocka_unit_test(test_run_struct),
+        cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_backend_workspace),
+        cmocka_unit_test(test_tensor_arguments),
+        cmocka_unit_test(test_dtypes_of_scores),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_projection_argument),
+        cmocka_unit_test(test_selection_argument),
+        cmocka_unit_test(test_missing_sizes),
+        cmocka_unit_test(test_trivial_budgets),
     };
     return cmocka_run_group_tests(tests, open_problem, close_problem);
 }
