@@ -23,6 +23,15 @@ typedef struct ckv_backend {
 
     int32_t (*device_count)(void);
     const char *(*device_name)(int32_t device);
+    const char *(*device_reason)(int32_t device); /* why it cannot be used, "" when it can */
+
+    /* Optional: settles what a context needs beside the device's number. */
+    ckv_status (*open_device)(ckv_context *context);
+
+    /* Optional pair: the projection in a layout of the backend's own, made once with
+     * it; size 0 on overflow. */
+    size_t (*projection_size)(const ckv_context *context, const ckv_projection *projection);
+    void (*projection_pack)(const ckv_context *context, const ckv_projection *projection, void *memory);
 
     /* Bytes that any stage of the plan, and the whole, needs; 0 when that overflows. */
     size_t (*workspace_size)(const ckv_plan *plan);
@@ -40,6 +49,7 @@ typedef struct ckv_backend {
                       const ckv_projection *projection, const ckv_kept *kept, void *workspace);
 } ckv_backend;
 
+extern const ckv_backend ckv_backend_cpu;
 extern const ckv_backend ckv_backend_ref;
 
 #endif

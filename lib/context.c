@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "registry.h"
+#include "sizes.h"
 #include "status.h"
 
 #define STRINGIFY_(x) #x
@@ -83,7 +84,8 @@ static void describe(int32_t index, ckv_device_info *info)
     }
     info->device = index;
     info->name = entry->backend->device_name(index);
-    info->available = 1;
+    info->reason = entry->backend->device_reason(index);
+    info->available = info->reason[0] == '\0';
 }
 
 static int matches(const ckv_device_info *info, const char *backend, const char *device)
@@ -146,21 +148,35 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     *out = NULL;
     ckv_context_options_init(&options);
     if (given != NULL) {
-        status = ckv_struct_read(&options, sizeof options, offsetof(ckv_context_options, user) + sizeof options.user,
+        status = ckv_struct_read(&options, sizeof options, offsetof(ckv_context_options, pool) + sizeof options.pool,
                                  given, "options");
         if (status != CKV_OK)
             return status;
     }
     if ((options.allocate == NULL) != (options.release == NULL))
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: only one of allocate and release is set, wanted both or none");
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
+                        "options: only one of allocate and release is set, wanted both or none");
     draft.allocate = options.allocate == NULL ? default_allocate : options.allocate;
     draft.release = options.release == NULL ? default_release : options.release;
     draft.user = options.user;
+    if (options.threads < 0 || options.threads > CKV_LIMIT_THREADS)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads %d, wanted 0 to %d", (int)options.threads,
+                        CKV_LIMIT_THREADS);
+    if (options.parallel_for != NULL && options.threads == 0)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads 0, wanted the width of parallel_for");
+    draft.threads = options.threads;
+    draft.parallel_for = options.parallel_for;
+    draft.pool = options.pool;
     for (int i = 0; i < ckv_registry_count; i++)
         draft.rows += rows_of(&ckv_registry[i]);
     status = choose(&draft, &options);
     if (status != CKV_OK)
         return status;
+    if (draft.backend->open_device != NULL) {
+        status = draft.backend->open_device(&draft);
+        if (status != CKV_OK)
+            return status;
+    }
     *out = ckv_context_allocate(&draft, sizeof draft, "context");
     if (*out == NULL)
         return CKV_ERROR_NO_MEMORY;
@@ -189,5 +205,6 @@ ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_devic
     describe(index, &known);
     known.selected =
         known.available && strcmp(known.backend, context->backend->name) == 0 && known.device == context->device;
-    return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_device_info, reason) + sizeof known.reason, "info");
+    return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_device_info, reason) + sizeof known.reason,
+                            "info");
 }

@@ -13,6 +13,10 @@ struct ckv_context {
     void *user;
     const struct ckv_backend *backend;
     int32_t device;
+    const void *backend_state; /* what the backend's open_device left here */
+    int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
+    void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
+    void *pool;
     int32_t rows; /* of the device table */
 };
 

@@ -127,6 +127,23 @@ static inline int64_t ckv_rne(float x, int e)
     return (u & CKV_SIGN_BIT) != 0u ? -m : m;
 }
 
+/*
+ * RN(2^40 / RN(sum)) by integer division (spec 4.4), sum in [2^40, 2^62].
+ * RN(sum) = m * 2^k with m in [2^23, 2^24), so it is (2^47 / m) * 2^(-7-k), and
+ * 2^47 / m is in (2^23, 2^24].
+ */
+static inline float ckv_inverse(int64_t sum)
+{
+    float rounded = (float)sum;
+    int k = ckv_exponent(rounded) - 24;
+    int64_t m = ckv_rne(rounded, -k);
+    int64_t quotient = ((int64_t)1 << 47) / m;
+    int64_t rest = ((int64_t)1 << 47) % m;
+    if (2 * rest > m || (2 * rest == m && (quotient & 1) == 1))
+        quotient++;
+    return ckv_scale((float)quotient, -7 - k);
+}
+
 /* A word that orders as the reals do, with -0 equal to +0 and every NaN below
  * -infinity (spec 6.1). */
 static inline uint32_t ckv_rank_bits(uint32_t u)

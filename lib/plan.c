@@ -22,7 +22,8 @@ static ckv_status in_range(const char *name, int64_t value, int64_t least, int64
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "shape: %s %lld, wanted at least %lld", name, (long long)value,
                         (long long)least);
     if (value > most)
-        return ckv_fail(CKV_ERROR_LIMIT, "shape: %s %lld, wanted at most %lld", name, (long long)value, (long long)most);
+        return ckv_fail(CKV_ERROR_LIMIT, "shape: %s %lld, wanted at most %lld", name, (long long)value,
+                        (long long)most);
     return CKV_OK;
 }
 
@@ -32,8 +33,8 @@ static ckv_status check_shape(const ckv_shape *shape)
         const char *name;
         int64_t value, least, most;
     } fields[] = {
-        {"kv_heads", shape->kv_heads, 1, INT32_MAX},      {"tokens", shape->tokens, 1, CKV_LIMIT_TOKENS},
-        {"query_heads", shape->query_heads, 0, INT32_MAX}, {"queries", shape->queries, 0, INT64_MAX},
+        {"kv_heads", shape->kv_heads, 1, INT32_MAX},          {"tokens", shape->tokens, 1, CKV_LIMIT_TOKENS},
+        {"query_heads", shape->query_heads, 0, INT32_MAX},    {"queries", shape->queries, 0, INT64_MAX},
         {"head_dim", shape->head_dim, 0, CKV_LIMIT_HEAD_DIM}, {"value_dim", shape->value_dim, 0, CKV_LIMIT_VALUE_DIM},
         {"hidden", shape->hidden, 0, CKV_LIMIT_HIDDEN},
     };
@@ -43,8 +44,8 @@ static ckv_status check_shape(const ckv_shape *shape)
             return status;
     }
     if (shape->query_heads % shape->kv_heads != 0)
-        return ckv_fail(CKV_ERROR_SHAPE, "shape: query_heads %d, wanted a multiple of kv_heads %d", (int)shape->query_heads,
-                        (int)shape->kv_heads);
+        return ckv_fail(CKV_ERROR_SHAPE, "shape: query_heads %d, wanted a multiple of kv_heads %d",
+                        (int)shape->query_heads, (int)shape->kv_heads);
     return CKV_OK;
 }
 
@@ -107,7 +108,8 @@ static ckv_status size_workspace(ckv_plan *plan)
 {
     plan->workspace = plan->backend->workspace_size(plan);
     if (plan->workspace == 0 || plan->workspace > SIZE_MAX - CKV_WORKSPACE_ALIGNMENT)
-        return ckv_fail(CKV_ERROR_OVERFLOW, "shape: kv_heads %d * tokens %lld needs a larger workspace than can be addressed",
+        return ckv_fail(CKV_ERROR_OVERFLOW,
+                        "shape: kv_heads %d * tokens %lld needs a larger workspace than can be addressed",
                         (int)plan->kv_heads, (long long)plan->tokens);
     return CKV_OK;
 }
@@ -125,7 +127,8 @@ ckv_status ckv_plan_create(const ckv_context *context, const ckv_shape *given_sh
     if (context == NULL)
         return ckv_fail_null("context");
     ckv_shape_init(&shape);
-    status = ckv_struct_read(&shape, sizeof shape, offsetof(ckv_shape, hidden) + sizeof shape.hidden, given_shape, "shape");
+    status =
+        ckv_struct_read(&shape, sizeof shape, offsetof(ckv_shape, hidden) + sizeof shape.hidden, given_shape, "shape");
     if (status == CKV_OK)
         status = check_shape(&shape);
     if (status == CKV_OK)

@@ -11,19 +11,19 @@ struct ckv_plan {
     int32_t device;
     size_t workspace; /* of the backend, before slack for the caller's alignment */
 
-    int64_t tokens;   /* n */
-    int64_t queries;  /* rows of the query tensor */
-    int64_t window;   /* w */
+    int64_t tokens;  /* n */
+    int64_t queries; /* rows of the query tensor */
+    int64_t window;  /* w */
     int32_t query_heads, kv_heads, group;
     int32_t head_dim, value_dim, hidden;
 
-    int64_t budget;       /* b, at most n */
-    int64_t stage1;       /* spec 2.6 */
-    int64_t forced;       /* entries kept by force: min(recent + sinks, n, b) */
-    int64_t recent;       /* at most n */
-    int64_t sinks;        /* at most n - recent */
-    ckv_pool pool;        /* none where the width is 1 */
-    int32_t pool_width;   /* 1 where the pool is none */
+    int64_t budget;     /* b, at most n */
+    int64_t stage1;     /* spec 2.6 */
+    int64_t forced;     /* entries kept by force: min(recent + sinks, n, b) */
+    int64_t recent;     /* at most n */
+    int64_t sinks;      /* at most n - recent */
+    ckv_pool pool;      /* none where the width is 1 */
+    int32_t pool_width; /* 1 where the pool is none */
     float epsilon, scale;
     float window_inverse; /* RN(1/w), 0 where nothing is scored */
     float group_inverse;  /* RN(1/G) */

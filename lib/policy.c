@@ -42,8 +42,9 @@ static ckv_status check_numbers(const ckv_policy *policy)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: epsilon %g, wanted a number in [2^-24, 1]",
                         (double)policy->epsilon);
     if (policy->scale != 0.0f && !(policy->scale >= SCALE_MIN && policy->scale <= SCALE_MAX))
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: scale %g, wanted 0 (for 1/sqrt(head_dim)) or a number in "
-                                                    "[2^-40, 2^40]",
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
+                        "policy: scale %g, wanted 0 (for 1/sqrt(head_dim)) or a number in "
+                        "[2^-40, 2^40]",
                         (double)policy->scale);
     if (policy->pool != CKV_POOL_NONE && policy->pool != CKV_POOL_MAX && policy->pool != CKV_POOL_AVERAGE)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: pool %d, wanted a CKV_POOL_ value", (int)policy->pool);
@@ -56,8 +57,8 @@ ckv_status ckv_policy_read(ckv_policy *policy, const ckv_policy *given)
     ckv_policy_init(policy);
     if (given == NULL)
         return CKV_OK;
-    status = ckv_struct_read(policy, sizeof *policy, offsetof(ckv_policy, pool_width) + sizeof policy->pool_width, given,
-                             "policy");
+    status = ckv_struct_read(policy, sizeof *policy, offsetof(ckv_policy, pool_width) + sizeof policy->pool_width,
+                             given, "policy");
     if (status == CKV_OK)
         status = at_least("budget", policy->budget, -1);
     if (status == CKV_OK && policy->budget < 0)

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 
+#include "backend.h"
 #include "numeric.h"
 #include "sizes.h"
 #include "status.h"
@@ -125,8 +126,7 @@ static void quantize(const slice *s)
     int16_t *rows = p->weights + s->head * p->value_dim * p->hidden;
     for (int32_t j = 0; j < p->hidden; j++)
         for (int32_t k = 0; k < p->value_dim; k++)
-            rows[(int64_t)k * p->hidden + j] =
-                (int16_t)ckv_rne(s->weights[(int64_t)j * p->value_dim + k], -s->tops[j]);
+            rows[(int64_t)k * p->hidden + j] = (int16_t)ckv_rne(s->weights[(int64_t)j * p->value_dim + k], -s->tops[j]);
 }
 
 static void quantize_all(ckv_projection *p, const ckv_tensor *weight, float *weights, int32_t *tops)
@@ -143,10 +143,11 @@ static void quantize_all(ckv_projection *p, const ckv_tensor *weight, float *wei
     }
 }
 
-/* One block of memory: the handle, then its arrays.  Another, for building only: a
- * slice's weights, then its exponents. */
+/* One block of memory: the handle, then its small arrays.  One for the weights, which
+ * a backend may replace.  One for building only: a slice's weights, then its exponents. */
 typedef struct layout {
-    size_t exponents, weights, shifts, bases, total;
+    size_t exponents, shifts, bases, total;
+    size_t weights;
     size_t tops, scratch;
 } layout;
 
@@ -159,13 +160,13 @@ static int lay_out(layout *l, int32_t query_heads, int32_t value_dim, int32_t hi
     fits &= (size_t)ckv_add_block(&at, 1, sizeof(ckv_projection));
     l->exponents = at;
     fits &= (size_t)ckv_add_block(&at, columns, sizeof(int16_t));
-    l->weights = at;
-    fits &= (size_t)ckv_add_block(&at, cells, sizeof(int16_t));
     l->shifts = at;
     fits &= (size_t)ckv_add_block(&at, heads * outputs, sizeof(uint8_t));
     l->bases = at;
     fits &= (size_t)ckv_add_block(&at, heads, sizeof(int16_t));
     l->total = at;
+    l->weights = 0;
+    fits &= (size_t)ckv_add_block(&l->weights, cells, sizeof(int16_t));
     at = 0;
     fits &= (size_t)ckv_add_block(&at, channels * outputs, sizeof(float));
     l->tops = at;
@@ -190,9 +191,31 @@ static ckv_status check(const ckv_context *context, const ckv_tensor *given, int
     rule.shape[1] = (int64_t)query_heads * value_dim;
     status = ckv_tensor_read(weight, given, &rule);
     if (status == CKV_OK && weight->shape[0] > CKV_LIMIT_HIDDEN)
-        return ckv_fail(CKV_ERROR_LIMIT, "weight: %lld rows (hidden size), wanted at most %d", (long long)weight->shape[0],
-                        CKV_LIMIT_HIDDEN);
+        return ckv_fail(CKV_ERROR_LIMIT, "weight: %lld rows (hidden size), wanted at most %d",
+                        (long long)weight->shape[0], CKV_LIMIT_HIDDEN);
     return status;
+}
+
+/* Lets the backend lay the weights out for its kernels; then they are kept once. */
+static ckv_status pack(ckv_projection *p)
+{
+    const ckv_context *context = p->context;
+    size_t size;
+    if (context->backend->projection_pack == NULL)
+        return CKV_OK;
+    size = context->backend->projection_size(context, p);
+    if (size == 0)
+        return ckv_fail(CKV_ERROR_OVERFLOW,
+                        "weight: %d query heads, value_dim %d, hidden %d need more memory than can be "
+                        "addressed",
+                        (int)p->query_heads, (int)p->value_dim, (int)p->hidden);
+    p->packed = ckv_context_allocate(context, size, "projection");
+    if (p->packed == NULL)
+        return CKV_ERROR_NO_MEMORY;
+    context->backend->projection_pack(context, p, p->packed);
+    ckv_context_release(context, p->weights);
+    p->weights = NULL;
+    return CKV_OK;
 }
 
 ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *given, int32_t query_heads,
@@ -215,31 +238,41 @@ ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *g
     p = ckv_context_allocate(context, l.total, "projection");
     if (p == NULL)
         return CKV_ERROR_NO_MEMORY;
-    scratch = ckv_context_allocate(context, l.scratch, "projection");
+    p->context = context;
+    p->weights = ckv_context_allocate(context, l.weights, "projection");
+    scratch = p->weights == NULL ? NULL : ckv_context_allocate(context, l.scratch, "projection");
     if (scratch == NULL) {
-        ckv_context_release(context, p);
+        ckv_projection_destroy(p);
         return CKV_ERROR_NO_MEMORY;
     }
-    p->context = context;
     p->query_heads = query_heads;
     p->value_dim = value_dim;
     p->hidden = (int32_t)weight.shape[0];
     p->weight_bits = p->hidden < CKV_WIDE_BELOW ? 10 : 7;
     p->value_bits = 22 - p->weight_bits;
     p->exponents = (int16_t *)(void *)((char *)p + l.exponents);
-    p->weights = (int16_t *)(void *)((char *)p + l.weights);
     p->shifts = (uint8_t *)((char *)p + l.shifts);
     p->bases = (int16_t *)(void *)((char *)p + l.bases);
     quantize_all(p, &weight, (float *)(void *)scratch, (int32_t *)(void *)(scratch + l.tops));
     ckv_context_release(context, scratch);
+    status = pack(p);
+    if (status != CKV_OK) {
+        ckv_projection_destroy(p);
+        return status;
+    }
     *out = p;
     return CKV_OK;
 }
 
 void ckv_projection_destroy(ckv_projection *projection)
 {
-    if (projection != NULL)
-        ckv_context_release(projection->context, projection);
+    if (projection == NULL)
+        return;
+    if (projection->packed != NULL)
+        ckv_context_release(projection->context, projection->packed);
+    if (projection->weights != NULL)
+        ckv_context_release(projection->context, projection->weights);
+    ckv_context_release(projection->context, projection);
 }
 
 uint32_t ckv_projection_flags(const ckv_projection *projection)

@@ -22,6 +22,7 @@ struct ckv_projection {
     int16_t *weights;   /* [Hq, dv, D]   w_kj */
     uint8_t *shifts;    /* [Hq, D]       sh_j = F_j - Fmin */
     int16_t *bases;     /* [Hq]          Fmin */
+    void *packed;       /* the backend's own layout, or NULL */
 };
 
 #endif

@@ -64,8 +64,9 @@ ckv_status ckv_ratio_check(const char *name, const ckv_ratio *ratio)
 {
     if (ratio->denominator < 1 || ratio->denominator > CKV_LIMIT_RATIO || ratio->numerator < 0 ||
         ratio->numerator > ratio->denominator)
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: %lld/%lld, wanted a ratio in [0, 1] with a denominator up to 2^40",
-                        name, (long long)ratio->numerator, (long long)ratio->denominator);
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
+                        "%s: %lld/%lld, wanted a ratio in [0, 1] with a denominator up to 2^40", name,
+                        (long long)ratio->numerator, (long long)ratio->denominator);
     return CKV_OK;
 }
 

@@ -146,7 +146,8 @@ static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *give
                         (long long)need);
     *kept = (ckv_kept){known.positions, known.offsets, known.stages};
     ckv_regions_add(regions, "selection: positions", known.positions, (size_t)need * sizeof(int32_t), is_output);
-    ckv_regions_add(regions, "selection: offsets", known.offsets, ((size_t)plan->kv_heads + 1) * sizeof(int32_t), is_output);
+    ckv_regions_add(regions, "selection: offsets", known.offsets, ((size_t)plan->kv_heads + 1) * sizeof(int32_t),
+                    is_output);
     if (is_output)
         ckv_regions_add(regions, "selection: stages", known.stages, (size_t)need, 1);
     return CKV_OK;
@@ -290,8 +291,8 @@ static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, 
     return CKV_OK;
 }
 
-ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection, const ckv_tensor *to,
-                       ckv_run *run)
+ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection,
+                       const ckv_tensor *to, ckv_run *run)
 {
     ckv_tensor source, target;
     ckv_kept kept;

@@ -11,6 +11,7 @@
 #define CKV_LIMIT_VALUE_DIM 512
 #define CKV_LIMIT_HIDDEN (1 << 15)
 #define CKV_LIMIT_MEAN ((int64_t)1 << 17) /* window * group * pool width */
+#define CKV_LIMIT_THREADS 1024
 #define CKV_LIMIT_RATIO ((int64_t)1 << 40)
 
 /* Every block of a workspace starts on such a boundary. */

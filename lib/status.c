@@ -62,8 +62,8 @@ static ckv_status struct_size(const void *given, size_t least, const char *name,
         return ckv_fail_null(name);
     memcpy(size, given, sizeof *size);
     if (*size < least || *size > 65536)
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
-                        "%s: struct_size %zu, wanted the size of the struct, at least %zu", name, *size, least);
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: struct_size %zu, wanted the size of the struct, at least %zu",
+                        name, *size, least);
     return CKV_OK;
 }
 

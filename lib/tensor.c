@@ -86,7 +86,10 @@ static const char *dtypes_text(char text[32], int dtypes)
     for (int dtype = CKV_F32; dtype <= CKV_BYTES; dtype++) {
         int rest = dtypes >> dtype;
         if ((rest & 1) != 0)
-            used += (size_t)snprintf(text + used, 32 - used, "%s%s", used == 0 ? "" : rest == 1 ? " or " : ", ",
+            used += (size_t)snprintf(text + used, 32 - used, "%s%s",
+                                     used == 0   ? ""
+                                     : rest == 1 ? " or "
+                                                 : ", ",
                                      dtype_name((ckv_dtype)dtype));
     }
     return text;
@@ -97,8 +100,8 @@ static ckv_status check_dtype(const ckv_tensor *view, const ckv_tensor_rule *rul
     char want[32];
     if (ckv_dtype_size(view->dtype) != 0 && ((rule->dtypes >> view->dtype) & 1) != 0)
         return CKV_OK;
-    return ckv_fail(CKV_ERROR_DTYPE, "%s: dtype %d (%s), wanted %s", rule->name, (int)view->dtype, dtype_name(view->dtype),
-                    dtypes_text(want, rule->dtypes));
+    return ckv_fail(CKV_ERROR_DTYPE, "%s: dtype %d (%s), wanted %s", rule->name, (int)view->dtype,
+                    dtype_name(view->dtype), dtypes_text(want, rule->dtypes));
 }
 
 static ckv_status check_shape(const ckv_tensor *view, const ckv_tensor_rule *rule)
@@ -111,7 +114,8 @@ static ckv_status check_shape(const ckv_tensor *view, const ckv_tensor_rule *rul
         fits = i == rule->at_least ? view->shape[i] >= rule->shape[i] : view->shape[i] == rule->shape[i];
     if (fits)
         return CKV_OK;
-    return ckv_fail(CKV_ERROR_SHAPE, "%s: shape %s, wanted %s", rule->name, shape_text(have, view->shape, view->rank, -1),
+    return ckv_fail(CKV_ERROR_SHAPE, "%s: shape %s, wanted %s", rule->name,
+                    shape_text(have, view->shape, view->rank, -1),
                     shape_text(want, rule->shape, rule->rank, rule->at_least));
 }
 
@@ -199,8 +203,9 @@ ckv_status ckv_tensor_read(ckv_tensor *view, const ckv_tensor *given, const ckv_
         return ckv_fail(CKV_ERROR_STRIDE, "%s: strides [%lld,%lld,%lld] reach past the address space", rule->name,
                         (long long)view->stride[0], (long long)view->stride[1], (long long)view->stride[2]);
     if (rule->is_output && !ckv_tensor_elements_apart(view))
-        return ckv_fail(CKV_ERROR_STRIDE, "%s: strides [%lld,%lld,%lld] make elements overlap, wanted an output without",
-                        rule->name, (long long)view->stride[0], (long long)view->stride[1], (long long)view->stride[2]);
+        return ckv_fail(CKV_ERROR_STRIDE,
+                        "%s: strides [%lld,%lld,%lld] make elements overlap, wanted an output without", rule->name,
+                        (long long)view->stride[0], (long long)view->stride[1], (long long)view->stride[2]);
     return CKV_OK;
 }
 

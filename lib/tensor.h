@@ -10,9 +10,9 @@ typedef struct ckv_tensor_rule {
     const char *name;
     int32_t rank;
     int64_t shape[CKV_MAX_RANK];
-    int at_least;   /* index of an extent that may be greater than wanted, or -1 */
-    int dtypes;     /* bit (1 << dtype) for each that is taken */
-    int is_output;  /* elements must not overlap each other */
+    int at_least;  /* index of an extent that may be greater than wanted, or -1 */
+    int dtypes;    /* bit (1 << dtype) for each that is taken */
+    int is_output; /* elements must not overlap each other */
 } ckv_tensor_rule;
 
 #define CKV_DTYPES_FLOAT ((1 << CKV_F32) | (1 << CKV_F16) | (1 << CKV_BF16))

@@ -21,9 +21,14 @@ contraction_off() {
         ! grep -E -e ' -(ffp-contract=(on|fast|fast-honor-pragmas)|ffast-math|Ofast|funsafe-math-optimizations|fassociative-math) ' "$1"
 }
 
-# Every source of the library is compiled, so that every line was looked at.
+# Every source of the library is compiled, so that every line was looked at; of the
+# CPU backend's instruction sets, those of this target.
 all_compiled() {
     for source in $(cd "$top_srcdir" && find lib backends -name '*.c'); do
+        case $source in
+        */kernels_portable.c) ;;
+        */kernels_*) continue ;;
+        esac
         grep -q -e "[/ \`]$source\$" "$1" || { echo "$source"; return 1; }
     done
 }

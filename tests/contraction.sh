@@ -22,11 +22,14 @@ sed 's/pooled = pooled \* plan->pool_inverse;/sum[i] = sum[i] + pooled * plan->p
 build() {
     from=$1
     shift
-    for folder in . include lib backends/ref; do
+    for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done
-    for source in "$top_srcdir"/backends/ref/*.c; do
-        [ "$source" = "$score" ] || set -- "$@" "$source"
+    for source in "$top_srcdir"/backends/ref/*.c "$top_srcdir"/backends/cpu/*.c; do
+        case $source in
+        "$score" | */kernels_avx* | */kernels_neon.c) ;;
+        *) set -- "$@" "$source" ;;
+        esac
     done
     # Unquoted: CC may hold options.
     # shellcheck disable=SC2086

@@ -56,7 +56,7 @@ if [ -n "$(find "$root" -name libckv.a)" ]; then
     # shellcheck disable=SC2046,SC2086
     builds_static() {
         $CC -std=c11 evict.c $("$PKG_CONFIG" --cflags ckv) "$(find "$root" -name libckv.a)" \
-            $("$PKG_CONFIG" --static --libs-only-l ckv | sed 's/-lckv//') -o evict-static
+            $("$PKG_CONFIG" --static --libs-only-l --libs-only-other ckv | sed 's/-lckv//') -o evict-static
     }
     same_static() {
         ./evict-static | diff out -

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The shared library exports the symbols of lib/libckv.symbols and no others, and
-# needs no libraries but libc and libm.
+# needs no libraries but libc, libm and the OpenMP runtime.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 [ -f "$LIBCKV" ] || skip_all "no shared library in this build"
@@ -21,18 +21,18 @@ refuse "a list with one symbol more is refused" exports "$work/more"
 sed 1d "$list" >"$work/fewer"
 refuse "a list with one symbol fewer is refused" exports "$work/fewer"
 
-# $1 needs libc and libm alone.  The loader, where it is named, is a part of libc.
-needs_libc_alone() {
+# $1 needs those alone.  The loader, where it is named, is a part of libc.
+needs_little() {
     readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\].*/\1/p' >"$work/needed"
     cat "$work/needed"
     [ -s "$work/needed" ] || return 1
-    ! grep -Ev '^(libc|libm|ld-linux[-a-z0-9_]*|ld64)\.so\.[0-9]+$|^libc\.musl' "$work/needed"
+    ! grep -Ev '^(libc|libm|libpthread|libgomp|ld-linux[-a-z0-9_]*|ld64)\.so\.[0-9]+$|^libc\.musl|^lib(i|)omp[0-9]*\.so' "$work/needed"
 }
 
 if command -v readelf >/dev/null 2>&1; then
-    expect "only libc and libm are needed" needs_libc_alone "$LIBCKV"
+    expect "only libc, libm and the OpenMP runtime are needed" needs_little "$LIBCKV"
     if [ -f "$top_builddir/.libs/ckv" ]; then
-        refuse "a program that needs more is refused" needs_libc_alone "$top_builddir/.libs/ckv"
+        refuse "a program that needs more is refused" needs_little "$top_builddir/.libs/ckv"
     fi
 fi
 finish

@@ -17,6 +17,7 @@ ckv_context *command_context(const struct options *options)
     ckv_context_options_init(&wanted);
     wanted.backend = options->backend;
     wanted.device = options->device;
+    wanted.threads = options->threads;
     if (ckv_context_create(&wanted, &context) == CKV_OK)
         return context;
     if (options->backend_text == NULL)

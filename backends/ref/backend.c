@@ -14,6 +14,12 @@ static const char *device_name(int32_t device)
     return "scalar reference";
 }
 
+static const char *device_reason(int32_t device)
+{
+    (void)device;
+    return "";
+}
+
 static int add_scores(const ckv_plan *plan, size_t *total)
 {
     size_t cells = 0;
@@ -56,6 +62,7 @@ const ckv_backend ckv_backend_ref = {
     .name = "ref",
     .device_count = device_count,
     .device_name = device_name,
+    .device_reason = device_reason,
     .workspace_size = workspace_size,
     .score = ckv_ref_score,
     .norm = ckv_ref_norm,

@@ -13,8 +13,8 @@ size_t ckv_ref_score_workspace(const ckv_plan *plan);
 size_t ckv_ref_norm_workspace(const ckv_plan *plan);
 size_t ckv_ref_select_workspace(const ckv_plan *plan);
 
-uint32_t ckv_ref_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
-                       void *workspace);
+uint32_t ckv_ref_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                       const ckv_tensor *attention, void *workspace);
 uint32_t ckv_ref_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
                       const ckv_tensor *norm, void *workspace);
 uint32_t ckv_ref_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
@@ -23,9 +23,6 @@ void ckv_ref_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_kep
 
 /* Spec 4.3, for x in [-60, 0]. */
 float ckv_ref_exp(float x);
-
-/* Spec 4.4: the float nearest 2^40 / denominator, for denominator in [2^40, 2^62]. */
-float ckv_ref_inverse(int64_t denominator);
 
 static inline float ckv_ref_get(const ckv_tensor *view, int64_t head, int64_t token)
 {

@@ -34,20 +34,6 @@ float ckv_ref_exp(float x)
     return ckv_float(ckv_bits(y) + (ckv_bits(t) << 23));
 }
 
-/* Spec 4.4.  D' = m * 2^k with m in [2^23, 2^24), so 2^40 / D' = (2^47 / m) * 2^(-7-k),
- * and 2^47 / m is in (2^23, 2^24]. */
-float ckv_ref_inverse(int64_t denominator)
-{
-    float rounded = (float)denominator;
-    int k = ckv_exponent(rounded) - 24;
-    int64_t m = ckv_rne(rounded, -k);
-    int64_t quotient = ((int64_t)1 << 47) / m;
-    int64_t rest = ((int64_t)1 << 47) % m;
-    if (2 * rest > m || (2 * rest == m && (quotient & 1) == 1))
-        quotient++;
-    return ckv_scale((float)quotient, -7 - k);
-}
-
 /* Spec 4.1 and 4.2: the logit of one query and one key. */
 static float logit(const ckv_plan *plan, const ckv_tensor *query, int64_t head, int64_t row, const ckv_tensor *key,
                    int64_t kv_head, int64_t token)
@@ -83,7 +69,7 @@ static float softmax_row(const ckv_plan *plan, float *row, int64_t visible)
     }
     for (int64_t i = visible; i < plan->tokens; i++)
         row[i] = 0.0f;
-    return ckv_ref_inverse(denominator) * plan->window_inverse;
+    return ckv_inverse(denominator) * plan->window_inverse;
 }
 
 /* Spec 4.5: pools the prefix of one head's means and adds it to the group's sum. */
@@ -119,8 +105,8 @@ static uint32_t any_nonfinite(const ckv_tensor *view, int64_t heads, int64_t fir
     return 0;
 }
 
-uint32_t ckv_ref_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
-                       void *workspace)
+uint32_t ckv_ref_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                       const ckv_tensor *attention, void *workspace)
 {
     int64_t n = plan->tokens, w = plan->window, first_query = plan->queries - w;
     float *row = workspace, *mean = row + n, *sum = mean + n;
@@ -143,6 +129,7 @@ uint32_t ckv_ref_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_
         for (int64_t i = 0; i < n; i++)
             ckv_ref_set(attention, g, i, sum[i] * plan->group_inverse);
     }
-    return (any_nonfinite(query, plan->query_heads, first_query, plan->queries, plan->head_dim) ? CKV_NONFINITE_QUERY : 0u) |
+    return (any_nonfinite(query, plan->query_heads, first_query, plan->queries, plan->head_dim) ? CKV_NONFINITE_QUERY
+                                                                                                : 0u) |
            (any_nonfinite(key, plan->kv_heads, 0, n, plan->head_dim) ? CKV_NONFINITE_KEY : 0u);
 }

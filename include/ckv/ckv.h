@@ -177,6 +177,15 @@ typedef struct ckv_context_options {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);
     void *user; /* optional, passed to both */
+
+    /* At most this many threads work in one call, [0]: CKV_NUM_THREADS, else the
+     * OpenMP default.  Inside an OpenMP parallel region a call stays on its thread. */
+    int32_t threads;
+    /* Optional: the engine's own threads instead of OpenMP's.  Calls task(argument, i)
+     * once for each i in [0, tasks), tasks <= threads, in any order and on any threads,
+     * and returns when all have returned. */
+    void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
+    void *pool; /* optional, passed to it */
 } ckv_context_options;
 
 CKV_API void ckv_context_options_init(ckv_context_options *options);
@@ -255,7 +264,7 @@ typedef struct ckv_plan_info {
     int64_t stage1;        /* slots of stage 1, forced entries counted in */
     int64_t positions;     /* kv_heads * budget: what ckv_selection.positions must hold */
     int64_t next_position; /* position of the token that follows the n given: n, however many rows are kept */
-    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n + hidden) */
+    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n) and a few MB a thread */
     const char *backend;   /* that runs it; lives as long as the context */
     const char *device;
 } ckv_plan_info;

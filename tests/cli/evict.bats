@@ -34,7 +34,7 @@ setup() {
     ckv evict in.safetensors -o out.safetensors --json --compact
     ends 0
     [[ ! -s ../stderr ]]
-    json 'o["command"] == "evict" and o["status"] == "ok" and o["backend"] == "ref"'
+    json 'o["command"] == "evict" and o["status"] == "ok" and o["backend"] == "cpu"'
     json 'o["input"] == "in.safetensors" and o["output"] == "out.safetensors" and o["model"] is None'
     json 'o["policy"] == {"keep": "2/5", "budget": None, "alpha": "1/2", "epsilon": "0.0001", "window": 32,
         "recent": "window", "sinks": 0, "pool": "max:7", "budgets": "uniform", "norm": "l1"}'

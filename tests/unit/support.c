@@ -273,7 +273,11 @@ void test_copy(const test_tensor *to, const test_tensor *from)
 void test_problem_init(test_problem *p, int32_t kv_heads, int32_t group, int64_t tokens, int64_t queries,
                        int32_t head_dim, int32_t value_dim, int32_t hidden)
 {
+    const char *backend = getenv("CKV_TEST_BACKEND"), *threads = getenv("CKV_TEST_THREADS");
     memset(p, 0, sizeof *p);
+    ckv_context_options_init(&p->options);
+    p->options.backend = backend == NULL ? "ref" : backend;
+    p->options.threads = threads == NULL ? 0 : atoi(threads);
     ckv_shape_init(&p->shape);
     p->shape.kv_heads = kv_heads;
     p->shape.query_heads = kv_heads * group;
@@ -330,7 +334,7 @@ void test_problem_randomize(test_problem *p, uint64_t seed)
 ckv_status test_problem_open(test_problem *p)
 {
     const ckv_shape *s = &p->shape;
-    ckv_status status = ckv_context_create(NULL, &p->context);
+    ckv_status status = ckv_context_create(&p->options, &p->context);
     if (status == CKV_OK && has_projection(p))
         status = ckv_projection_create(p->context, &p->tensor[TEST_WEIGHT].view, s->query_heads, s->value_dim,
                                        &p->projection);

@@ -135,7 +135,7 @@ static void mean_of_head(const test_problem *p, enum turn turn, int64_t h, float
             e[j * n + i] = x < -60.0f ? 0.0f : ckv_ref_exp(x);
             sum += ckv_rne(e[j * n + i], 40);
         }
-        r[j] = ckv_ref_inverse(sum) * p->plan->window_inverse;
+        r[j] = ckv_inverse(sum) * p->plan->window_inverse;
     }
     for (int64_t i = 0; i < n; i++) {
         mean[i] = 0.0f;

@@ -11,7 +11,10 @@ static ckv_context *context;
 static int open_context(void **state)
 {
     (void)state;
-    return ckv_context_create(NULL, &context) == CKV_OK ? 0 : -1;
+    ckv_context_options options;
+    ckv_context_options_init(&options);
+    options.backend = "ref";
+    return ckv_context_create(&options, &context) == CKV_OK ? 0 : -1;
 }
 
 static int close_context(void **state)

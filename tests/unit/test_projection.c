@@ -31,7 +31,10 @@ static void start(setup *s, int32_t heads, int32_t dim, int32_t hidden, ckv_dtyp
     s->heads = heads;
     s->dim = dim;
     s->hidden = hidden;
-    assert_ok(ckv_context_create(NULL, &s->context));
+    ckv_context_options options;
+    ckv_context_options_init(&options);
+    options.backend = "ref"; /* keeps the weights as the specification has them */
+    assert_ok(ckv_context_create(&options, &s->context));
     test_tensor_new(&s->weight, dtype, 2, 1, hidden, (int64_t)heads * dim, layout);
 }
 

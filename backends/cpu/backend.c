@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU backend's table, its choice of instruction set, its memory, its pipeline. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu.h"
+#include "lib/sizes.h"
+
+const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
+/* What the compiler took (m4/ckv_isa.m4). */
+#ifdef CKV_CPU_AVX512VNNI
+    &ckv_cpu_kernels_avx512vnni,
+#endif
+#ifdef CKV_CPU_AVX512
+    &ckv_cpu_kernels_avx512,
+#endif
+#ifdef CKV_CPU_AVX2
+    &ckv_cpu_kernels_avx2,
+#endif
+#ifdef CKV_CPU_NEON
+    &ckv_cpu_kernels_neon,
+#endif
+    &ckv_cpu_kernels_portable,   NULL,
+};
+
+static int32_t device_count(void)
+{
+    return 1;
+}
+
+/* The best instruction set of this machine, or the one that CKV_CPU_ISA names; NULL
+ * when it names none that this machine has. */
+static const ckv_cpu_kernels *choose_kernels(void)
+{
+    const char *forced = getenv("CKV_CPU_ISA");
+    for (int i = 0; ckv_cpu_kernels_list[i] != NULL; i++) {
+        const ckv_cpu_kernels *kernels = ckv_cpu_kernels_list[i];
+        if ((forced == NULL || forced[0] == '\0' || strcmp(forced, kernels->isa) == 0) && kernels->usable())
+            return kernels;
+    }
+    return NULL;
+}
+
+static const char *device_name(int32_t device)
+{
+    const ckv_cpu_kernels *kernels = choose_kernels();
+    (void)device;
+    return kernels == NULL ? "" : kernels->isa;
+}
+
+static const char *device_reason(int32_t device)
+{
+    (void)device;
+    return choose_kernels() == NULL ? "CKV_CPU_ISA names no instruction set that this machine has" : "";
+}
+
+static ckv_status open_device(ckv_context *context)
+{
+    context->backend_state = choose_kernels();
+    if (context->threads == 0)
+        context->threads = ckv_cpu_default_threads();
+    return CKV_OK;
+}
+
+static int add_scores(const ckv_plan *plan, size_t *total)
+{
+    size_t cells = 0;
+    return ckv_add_product(&cells, (size_t)plan->kv_heads, (size_t)plan->tokens) &&
+           ckv_add_block(total, cells, sizeof(float));
+}
+
+static size_t workspace_size(const ckv_plan *plan)
+{
+    ckv_cpu_sizes sizes[3];
+    size_t greatest = 0, total = 0, workers = (size_t)plan->context->threads;
+    if (!ckv_cpu_score_sizes(plan, &sizes[0]) || !ckv_cpu_norm_sizes(plan, &sizes[1]) ||
+        !ckv_cpu_select_sizes(plan, &sizes[2]))
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        size_t stage = sizes[i].shared;
+        if (!ckv_add_product(&stage, sizes[i].worker, workers))
+            return 0;
+        greatest = stage > greatest ? stage : greatest;
+    }
+    if (!add_scores(plan, &total) || !add_scores(plan, &total) || !ckv_add_block(&total, greatest, 1))
+        return 0;
+    return total;
+}
+
+static uint32_t evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
+                      const ckv_projection *projection, const ckv_kept *kept, void *workspace)
+{
+    ckv_tensor attention, norm;
+    size_t block = 0;
+    uint32_t flags;
+    add_scores(plan, &block);
+    ckv_tensor_init_2d(&attention, CKV_F32, workspace, plan->kv_heads, plan->tokens);
+    ckv_tensor_init_2d(&norm, CKV_F32, (char *)workspace + block, plan->kv_heads, plan->tokens);
+    workspace = (char *)workspace + 2 * block;
+    flags = ckv_cpu_score(plan, query, key, &attention, workspace);
+    flags |= ckv_cpu_norm(plan, value, projection, &norm, workspace);
+    return flags | ckv_cpu_select(plan, &attention, &norm, kept, workspace);
+}
+
+const ckv_backend ckv_backend_cpu = {
+    .name = "cpu",
+    .device_count = device_count,
+    .device_name = device_name,
+    .device_reason = device_reason,
+    .open_device = open_device,
+    .projection_size = ckv_cpu_panels_size,
+    .projection_pack = ckv_cpu_panels_make,
+    .workspace_size = workspace_size,
+    .score = ckv_cpu_score,
+    .norm = ckv_cpu_norm,
+    .select = ckv_cpu_select,
+    .compact = ckv_cpu_compact,
+    .evict = evict,
+};

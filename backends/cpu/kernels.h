@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one instruction set gives the CPU backend. */
+#ifndef CKV_BACKENDS_CPU_KERNELS_H
+#define CKV_BACKENDS_CPU_KERNELS_H
+
+#include <stdint.h>
+
+#include <ckv/ckv.h>
+
+#define CKV_CPU_KEY_TILE 16      /* keys side by side in the logits */
+#define CKV_CPU_ROWS_MAX 32      /* upper bound of every micro-tile's row count */
+#define CKV_CPU_SUM_LANES 8      /* int64 partial sums kept for each row of V */
+#define CKV_CPU_PANEL_COLUMNS 16 /* outputs of W_O in one panel */
+
+typedef struct ckv_cpu_kernels {
+    const char *isa;
+    int (*usable)(void); /* on this machine */
+
+    /*
+     * Score.  `query_rows` queries meet CKV_CPU_KEY_TILE keys: queries
+     * [d][query_rows], keys [d][CKV_CPU_KEY_TILE], logits of query i at
+     * logits + i * stride.
+     */
+    int query_rows;
+    /* `count` (1 to the tile) rows of keys to a tile, sanitised, absent keys as 0;
+     * scratch [CKV_CPU_KEY_TILE][d rounded up to 8].  Returns 1 if some was NaN or infinite. */
+    uint32_t (*load_keys)(float *keys, const void *from, ckv_dtype dtype, int64_t token_stride, int64_t element_stride,
+                          int count, int head_dim, float *scratch);
+    void (*logits)(const float *queries, const float *keys, int head_dim, float *logits, int64_t stride);
+    float (*greatest)(const float *row, int count, float start);
+    /* Replaces logits by weights (spec 4.3) and returns the sum of rne(e * 2^40). */
+    int64_t (*weights)(float *row, int count, float greatest);
+    /* mean[i] = fma(rows[q * stride + i], r[q], mean[i]), q ascending. */
+    void (*accumulate)(float *mean, const float *rows, int64_t stride, const float *r, int queries, int count);
+
+    /*
+     * Norm.  A panel holds CKV_CPU_PANEL_COLUMNS columns of W, `norm_step` channels
+     * side by side: [steps][columns][norm_step] of int16.  `norm_rows` rows of q
+     * [steps][norm_rows][norm_step] meet it; sums[row][lane] += |T| << shift.
+     */
+    int norm_step, norm_rows;
+    void (*norm_panel)(const int16_t *panel, const int16_t *q, int steps, int shift, int64_t *sums);
+} ckv_cpu_kernels;
+
+/* Best first; NULL ends the list.  The last is usable everywhere. */
+extern const ckv_cpu_kernels *const ckv_cpu_kernels_list[];
+
+extern const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni;
+extern const ckv_cpu_kernels ckv_cpu_kernels_avx512;
+extern const ckv_cpu_kernels ckv_cpu_kernels_avx2;
+extern const ckv_cpu_kernels ckv_cpu_kernels_neon;
+extern const ckv_cpu_kernels ckv_cpu_kernels_portable;
+
+#endif

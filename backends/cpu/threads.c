@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers: OpenMP's, the engine's own pool, or this thread alone. */
+#include "threads.h"
+
+#include <stdlib.h>
+
+#include "lib/sizes.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+/* CKV_NUM_THREADS where it is a number within the limit, else OpenMP's default. */
+int32_t ckv_cpu_default_threads(void)
+{
+    const char *text = getenv("CKV_NUM_THREADS");
+    char *end = NULL;
+    long count = text == NULL ? 0 : strtol(text, &end, 10);
+    if (count >= 1 && count <= CKV_LIMIT_THREADS && *end == '\0')
+        return (int32_t)count;
+#ifdef _OPENMP
+    count = omp_get_max_threads();
+    return count < CKV_LIMIT_THREADS ? (int32_t)count : CKV_LIMIT_THREADS;
+#else
+    return 1;
+#endif
+}
+
+static void work(void *argument, int32_t worker)
+{
+    ckv_cpu_loop *loop = argument;
+    int64_t item;
+    while ((item = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed)) < loop->items)
+        loop->body(loop->argument, item, worker);
+}
+
+static void run_workers(const ckv_context *context, int32_t workers, ckv_cpu_loop *loop)
+{
+    if (workers <= 1) {
+        work(loop, 0);
+        return;
+    }
+    if (context->parallel_for != NULL) {
+        context->parallel_for(context->pool, workers, work, loop);
+        return;
+    }
+#ifdef _OPENMP
+    if (!omp_in_parallel()) {
+#pragma omp parallel for num_threads(workers) schedule(static, 1)
+        for (int32_t worker = 0; worker < workers; worker++)
+            work(loop, worker);
+        return;
+    }
+#endif
+    work(loop, 0);
+}
+
+void ckv_cpu_for_each(const ckv_context *context, int64_t items,
+                      void (*body)(const void *argument, int64_t item, int32_t worker), const void *argument)
+{
+    ckv_cpu_loop loop = {.items = items, .body = body, .argument = argument};
+    int32_t workers = context->threads < items ? context->threads : (int32_t)items;
+    run_workers(context, workers, &loop);
+}
