@@ -123,7 +123,8 @@ some_defects=(empty_file header_beyond_the_file header_that_is_no_json duplicate
     [[ -r $capture ]]
     cp "$capture" in.safetensors
     chmod u+w in.safetensors
-    "$CKV" evict in.safetensors -o out.safetensors --no-perturbation >../stdout 2>../stderr 3>&- &
+    # The slow backend, so that it is in use for long enough.
+    "$CKV" evict in.safetensors -o out.safetensors --no-perturbation --backend ref >../stdout 2>../stderr 3>&- &
     process=$!
     for _ in {1..500}; do
         [[ $(find . -type f | wc -l) -ge 2 ]] && break

@@ -216,7 +216,7 @@ END
     [[ -r $capture ]]
     export CKV capture
     # shellcheck disable=SC2016
-    script -qefc '"$CKV" evict "$capture" -o out.safetensors --layer 0 >table' typescript >/dev/null </dev/null
+    script -qefc '"$CKV" evict "$capture" -o out.safetensors --backend ref >table' typescript >/dev/null </dev/null
     bar=$(tr '\r' '\n' <typescript)
     for word in layer % score norm; do
         [[ $bar == *"$word"* ]] || fail "no '$word' in the bar: $bar"

@@ -214,7 +214,10 @@ killed() {
     [[ -r $capture ]]
     echo 'what was here before' >out.safetensors
     before=$(listing)
-    "$CKV" evict "$capture" -o out.safetensors --dump >../stdout 2>../stderr 3>&- &
+    # The slow backend, so that there is a middle; signals as in a shell of one's own,
+    # even where whoever runs the tests ignores some.
+    env --default-signal=HUP,TERM "$CKV" evict "$capture" -o out.safetensors --dump --backend ref \
+        >../stdout 2>../stderr 3>&- &
     process=$!
     for _ in {1..1000}; do
         [[ $(find . -type f | wc -l) -gt 2 ]] && break

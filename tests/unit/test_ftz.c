@@ -253,6 +253,9 @@ static void test_hostile_inputs(void **state)
 static void test_no_exceptions(void **state)
 {
     (void)state;
+#if defined(__clang__) && (defined(__AVX2__) || defined(__aarch64__))
+    skip_because("this compiler computes lanes that it then throws away, and those may raise exceptions");
+#endif
     const ckv_dtype dtypes[] = {CKV_F32, CKV_F32, CKV_F16, CKV_BF16};
     test_random random = test_seed(205);
     for (int round = 0; round < (test_light() ? 60 : 600); round++) {
