@@ -46,8 +46,9 @@ need_packages() {
         say "not Debian: needed are $*, or what they are called on this system"
         return 0
     fi
-    mapfile -t missing < <(missing_packages "$@")
-    [ ${#missing[@]} -gt 0 ] || return 0
+    # Not a process substitution, which needs /proc.
+    mapfile -t missing <<<"$(missing_packages "$@")"
+    [ -n "${missing[0]}" ] || return 0
     as_root=()
     if [ "$(id -u)" -ne 0 ]; then
         if ! command -v sudo >/dev/null; then

@@ -23,7 +23,8 @@ typedef struct ckv_backend {
 
     int32_t (*device_count)(void);
     const char *(*device_name)(int32_t device);
-    const char *(*device_reason)(int32_t device); /* why it cannot be used, "" when it can */
+    const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
+    const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
 
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);

@@ -203,8 +203,12 @@ ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_devic
     if (index < 0 || index >= context->rows)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "index: %d, wanted 0 to %d", (int)index, (int)context->rows - 1);
     describe(index, &known);
-    known.selected =
-        known.available && strcmp(known.backend, context->backend->name) == 0 && known.device == context->device;
+    known.selected = strcmp(known.backend, context->backend->name) == 0 && known.device == context->device;
+    if (known.selected) { /* as it was chosen, whatever the environment says now */
+        known.name = context->backend->context_device_name(context);
+        known.available = 1;
+        known.reason = "";
+    }
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_device_info, reason) + sizeof known.reason,
                             "info");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The number helpers that every host-side part shares: loads, sanitising and
- * roundings of spec 3, all by integer operations on the bits, so that neither
- * flush-to-zero modes nor the rounding mode reach them. */
+ * roundings of spec 3, all by integer operations on the bits or by exact ones,
+ * so that flush-to-zero modes do not reach them. */
 #ifndef CKV_LIB_NUMERIC_H
 #define CKV_LIB_NUMERIC_H
 

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "numeric.h"
 #include "status.h"
 
 #define SCALE_MAX 0x1p40f
@@ -41,7 +42,8 @@ static ckv_status check_numbers(const ckv_policy *policy)
     if (!(policy->epsilon >= EPSILON_MIN && policy->epsilon <= 1.0f))
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: epsilon %g, wanted a number in [2^-24, 1]",
                         (double)policy->epsilon);
-    if (policy->scale != 0.0f && !(policy->scale >= SCALE_MIN && policy->scale <= SCALE_MAX))
+    /* By its bits: with denormals-are-zero a subnormal equals 0. */
+    if ((ckv_bits(policy->scale) & ~CKV_SIGN_BIT) != 0 && !(policy->scale >= SCALE_MIN && policy->scale <= SCALE_MAX))
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
                         "policy: scale %g, wanted 0 (for 1/sqrt(head_dim)) or a number in "
                         "[2^-40, 2^40]",

@@ -108,6 +108,8 @@ static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *p
 {
     if (projection == NULL)
         return ckv_fail_null("projection");
+    if (projection->context != plan->context) /* its layout is that context's backend's */
+        return ckv_fail(CKV_ERROR_MISMATCH, "projection: made from another context than the plan");
     if (projection->query_heads != plan->query_heads || projection->value_dim != plan->value_dim ||
         projection->hidden != plan->hidden)
         return ckv_fail(CKV_ERROR_MISMATCH,
@@ -245,7 +247,7 @@ static ckv_status check_kept(const ckv_plan *plan, const ckv_kept *kept)
         if (kept->offsets[h] != h * plan->budget)
             return ckv_fail(CKV_ERROR_MISMATCH, "selection: offsets[%lld] is %d, wanted %lld", (long long)h,
                             (int)kept->offsets[h], (long long)(h * plan->budget));
-    for (int64_t h = 0; h < plan->kv_heads; h++) {
+    for (int64_t h = 0; h < plan->kv_heads && plan->budget > 0; h++) {
         const int32_t *row = kept->positions + h * plan->budget;
         for (int64_t i = 0; i < plan->budget; i++)
             if (row[i] < (i == 0 ? 0 : row[i - 1] + 1) || row[i] >= plan->tokens)
@@ -260,7 +262,7 @@ static ckv_status check_kept(const ckv_plan *plan, const ckv_kept *kept)
  * row shares it. */
 static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
 {
-    if (from->data != to->data || to->shape[1] > from->shape[1] || !ckv_tensor_elements_apart(from))
+    if (from->data != to->data || !ckv_tensor_elements_apart(from))
         return 0;
     for (int i = 0; i < 3; i++)
         if (to->shape[i] > 1 && to->stride[i] != from->stride[i])
@@ -283,7 +285,8 @@ static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, 
         return ckv_fail(CKV_ERROR_STRIDE,
                         "to: overlaps from, wanted the same data and strides (in place) or memory of its own");
     if (ckv_tensors_overlap(from, to)) {
-        ckv_regions_add_tensor(regions, "to", from, 1); /* all of it, the rows that are left over too */
+        /* all of it, the rows that are left over too */
+        ckv_regions_add_tensor(regions, "to", to->shape[1] > from->shape[1] ? to : from, 1);
     } else {
         ckv_regions_add_tensor(regions, "from", from, 0);
         ckv_regions_add_tensor(regions, "to", to, 1);
@@ -307,7 +310,7 @@ ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_s
         status = ckv_regions_check(&regions);
     if (status == CKV_OK)
         status = check_kept(plan, &kept);
-    if (status == CKV_OK)
+    if (status == CKV_OK && plan->budget > 0)
         plan->backend->compact(plan, &source, &kept, &target);
     return status;
 }

@@ -32,7 +32,7 @@ const char *ckv_status_string(ckv_status status)
     case CKV_ERROR_UNAVAILABLE:
         return "backend or device unavailable";
     case CKV_ERROR_MISMATCH:
-        return "plan and projection do not fit together";
+        return "projection or selection of another plan";
     }
     return "unknown status";
 }

@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include "message.h"
+#include "output.h"
 #include "signals.h"
 
 #include <argp.h>
@@ -67,6 +68,7 @@ int main(int argc, char **argv)
     hold_standard_streams();
     argp_program_version_hook = print_version;
     argp_err_exit_status = EXIT_USAGE;
+    atexit(output_remove_unfinished); /* a library that ends the process, such as OpenMP's, leaves nothing behind */
     if (argc < 2) {
         message_error("no command, wanted evict, select or info; see ckv --help");
         return EXIT_USAGE;

@@ -2,6 +2,7 @@
 /* The command line: one argp parser per command over two shared ones. */
 #include "options.h"
 
+#include "lib/sizes.h"
 #include "message.h"
 
 #include <argp.h>
@@ -59,10 +60,10 @@ static error_t read_integer(const char *option, const char *text, int64_t least,
     return wrong(option, text, wanted);
 }
 
-static error_t read_int32(const char *option, const char *text, int32_t least, int32_t *value)
+static error_t read_int32(const char *option, const char *text, int32_t least, int32_t most, int32_t *value)
 {
     int64_t wide = 0;
-    error_t status = read_integer(option, text, least, INT32_MAX, &wide);
+    error_t status = read_integer(option, text, least, most, &wide);
 
     if (status == 0)
         *value = (int32_t)wide;
@@ -139,7 +140,7 @@ static error_t read_budgets(const char *option, const char *text)
 static error_t add_layer(const char *option, const char *text, struct options *options)
 {
     int32_t layer = 0;
-    error_t status = read_int32(option, text, 0, &layer);
+    error_t status = read_int32(option, text, 0, INT32_MAX, &layer);
     int32_t *grown;
     size_t at = 0;
 
@@ -218,11 +219,11 @@ static error_t parse_policy(int key, char *text, struct argp_state *state)
     case KEY_EPSILON:
         return read_epsilon("--epsilon", text, &policy->epsilon);
     case KEY_WINDOW:
-        return read_int32("--window", text, 0, &policy->window);
+        return read_int32("--window", text, 0, INT32_MAX, &policy->window);
     case KEY_RECENT:
-        return read_int32("--recent", text, 0, &policy->recent);
+        return read_int32("--recent", text, 0, INT32_MAX, &policy->recent);
     case KEY_SINKS:
-        return read_int32("--sinks", text, 0, &policy->sinks);
+        return read_int32("--sinks", text, 0, INT32_MAX, &policy->sinks);
     case KEY_POOL:
         return read_pool("--pool", text, policy);
     case KEY_BUDGETS:
@@ -269,7 +270,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state)
     case KEY_BACKEND:
         return read_backend("--backend", text, options);
     case KEY_THREADS:
-        return read_int32("--threads", text, 1, &options->threads);
+        return read_int32("--threads", text, 1, CKV_LIMIT_THREADS, &options->threads);
     case ARGP_KEY_END:
         if (options->output == NULL) {
             message_error("--output: missing, wanted -o OUT.safetensors");

@@ -198,7 +198,8 @@ static bool open_device(struct output *output)
     return true;
 }
 
-static bool open_temporary(struct output *output)
+/* `mode` is that of the file to be replaced, 0 where there is none. */
+static bool open_temporary(struct output *output, mode_t mode)
 {
     size_t directory, stem, size;
     sigset_t before;
@@ -229,8 +230,11 @@ static bool open_temporary(struct output *output)
         output->file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         output->is_open = output->file >= 0;
         set_unfinished(output->is_open ? output->temporary : NULL, &before);
-        if (output->is_open)
+        if (output->is_open) {
+            if (mode != 0)
+                (void)fchmod(output->file, mode); /* who could not read the old file cannot read the new one */
             return true;
+        }
         if (errno != EEXIST)
             break;
     }
@@ -245,9 +249,9 @@ static bool open_place(struct output *output)
     struct stat status;
 
     if (stat(output->path, &status) != 0)
-        return open_temporary(output); /* none there, or a dangling link */
+        return open_temporary(output, 0); /* none there, or a dangling link */
     if (S_ISREG(status.st_mode))
-        return open_temporary(output);
+        return open_temporary(output, status.st_mode & 0777);
     if (S_ISCHR(status.st_mode))
         return open_device(output);
     message_error("%s: is a %s, wanted a file", output->path,

@@ -48,6 +48,13 @@ static const char *device_name(int32_t device)
     return kernels == NULL ? "" : kernels->isa;
 }
 
+/* The choice that was made when the context was, whatever the environment says now. */
+static const char *context_device_name(const ckv_context *context)
+{
+    const ckv_cpu_kernels *kernels = context->backend_state;
+    return kernels->isa;
+}
+
 static const char *device_reason(int32_t device)
 {
     (void)device;
@@ -78,7 +85,7 @@ static size_t workspace_size(const ckv_plan *plan)
         return 0;
     for (int i = 0; i < 3; i++) {
         size_t stage = sizes[i].shared;
-        if (!ckv_add_product(&stage, sizes[i].worker, workers))
+        if (!ckv_add_product(&stage, sizes[i].worker, workers < sizes[i].items ? workers : sizes[i].items))
             return 0;
         greatest = stage > greatest ? stage : greatest;
     }
@@ -106,6 +113,7 @@ const ckv_backend ckv_backend_cpu = {
     .name = "cpu",
     .device_count = device_count,
     .device_name = device_name,
+    .context_device_name = context_device_name,
     .device_reason = device_reason,
     .open_device = open_device,
     .projection_size = ckv_cpu_panels_size,

@@ -17,9 +17,10 @@ static inline const ckv_cpu_kernels *ckv_cpu_kernels_of(const ckv_plan *plan)
     return plan->context->backend_state;
 }
 
-/* Bytes shared by all workers, and bytes of each worker's own scratch. */
+/* Bytes shared by all workers, bytes of each worker's own scratch, and work items, above
+ * which there are never more workers. */
 typedef struct ckv_cpu_sizes {
-    size_t shared, worker;
+    size_t shared, worker, items;
 } ckv_cpu_sizes;
 
 int ckv_cpu_score_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes);

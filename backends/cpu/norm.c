@@ -58,6 +58,7 @@ int ckv_cpu_norm_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
 {
     scratch s;
     sizes->shared = CKV_WORKSPACE_ALIGNMENT;
+    sizes->items = (size_t)plan->kv_heads * (size_t)((plan->tokens + BLOCK - 1) / BLOCK);
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 

@@ -35,7 +35,7 @@ static shape shape_of(const ckv_plan *plan)
     shape s;
     int64_t tile = ckv_cpu_kernels_of(plan)->query_rows;
     int64_t by_keys = 12 * (int64_t)plan->kv_heads;
-    int64_t by_workers = (int64_t)WAVE_BYTES * plan->context->threads / (4 * plan->tokens);
+    int64_t by_workers = (int64_t)WAVE_BYTES * plan->context->threads / (4 * (plan->tokens + plan->head_dim));
     s.blocks = (plan->tokens + BLOCK - 1) / BLOCK;
     s.rows = plan->group * plan->window;
     s.wave = by_keys > by_workers ? by_keys : by_workers;
@@ -119,6 +119,7 @@ int ckv_cpu_score_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
     shape s = shape_of(plan);
     job j;
     sizes->worker = worker_bytes(plan);
+    sizes->items = (size_t)s.blocks;
     return lay_out(plan, &s, &j, NULL, &sizes->shared);
 }
 

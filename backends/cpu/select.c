@@ -51,6 +51,7 @@ int ckv_cpu_select_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
 {
     scratch s;
     sizes->shared = CKV_WORKSPACE_ALIGNMENT;
+    sizes->items = (size_t)plan->kv_heads;
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Workers: OpenMP's, the engine's own pool, or this thread alone. */
+#define _POSIX_C_SOURCE 200809L
 #include "threads.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lib/sizes.h"
 
@@ -34,6 +36,17 @@ static void work(void *argument, int32_t worker)
         loop->body(loop->argument, item, worker);
 }
 
+#ifdef _OPENMP
+/* 0 in a process that was forked from one where OpenMP had threads: they did not come
+ * along, and libgomp would wait for them for ever. */
+static int openmp_has_its_threads(void)
+{
+    static _Atomic long first; /* process that first asked; the same for every context */
+    long here = (long)getpid(), none = 0;
+    return atomic_compare_exchange_strong(&first, &none, here) || none == here;
+}
+#endif
+
 static void run_workers(const ckv_context *context, int32_t workers, ckv_cpu_loop *loop)
 {
     if (workers <= 1) {
@@ -45,7 +58,7 @@ static void run_workers(const ckv_context *context, int32_t workers, ckv_cpu_loo
         return;
     }
 #ifdef _OPENMP
-    if (!omp_in_parallel()) {
+    if (!omp_in_parallel() && openmp_has_its_threads()) {
 #pragma omp parallel for num_threads(workers) schedule(static, 1)
         for (int32_t worker = 0; worker < workers; worker++)
             work(loop, worker);

@@ -14,6 +14,11 @@ static const char *device_name(int32_t device)
     return "scalar reference";
 }
 
+static const char *context_device_name(const ckv_context *context)
+{
+    return device_name(context->device);
+}
+
 static const char *device_reason(int32_t device)
 {
     (void)device;
@@ -62,6 +67,7 @@ const ckv_backend ckv_backend_ref = {
     .name = "ref",
     .device_count = device_count,
     .device_name = device_name,
+    .context_device_name = context_device_name,
     .device_reason = device_reason,
     .workspace_size = workspace_size,
     .score = ckv_ref_score,

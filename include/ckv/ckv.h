@@ -24,17 +24,19 @@
  *   caller's memory is as it was and ckv_error_detail() names the argument, its
  *   value and what was wanted.
  * Memory: what a call writes (outputs, workspace) shares no byte with anything else
- *   that the call is given, but for ckv_compact in place; it is checked.
+ *   that the call is given, but for ckv_compact in place.  It is checked, by the
+ *   range of bytes that each tensor or array spans; this struct and its views
+ *   themselves are taken on trust.
  * Ownership: handles belong to the caller, who destroys them; everything else
  *   (tensors, workspace, positions) is the caller's memory, borrowed for the
  *   duration of one call.  A run call (score, norm, select, compact, evict)
- *   allocates nothing.
+ *   allocates nothing (the OpenMP runtime may, when it first starts its threads).
  * Threads: contexts, projections and plans are immutable once created and may be
  *   used from any number of threads at once; each run call in flight needs its
  *   own workspace and outputs.  The library keeps no state between calls but
  *   each thread's error detail.
- * Floating point: run calls expect the default rounding mode (to nearest, ties
- *   to even).  Flush-to-zero modes do not change a result (spec 3).
+ * Floating point: run calls and ckv_plan_create expect the default rounding mode
+ *   (to nearest, ties to even) on every thread that works for them.  Flush-to-zero modes do not change a result (spec 3).
  * Determinism: equal inputs give equal bits, whatever the device, thread count
  *   or alignment (spec 1).
  *
@@ -74,11 +76,11 @@ typedef enum ckv_status {
     CKV_ERROR_DTYPE = 3,            /* a dtype that this argument does not take */
     CKV_ERROR_STRIDE = 4,           /* strides out of range, or an output that overlaps */
     CKV_ERROR_OVERFLOW = 5,         /* sizes whose product does not fit */
-    CKV_ERROR_LIMIT = 6,            /* beyond a limit of spec 2.3 */
+    CKV_ERROR_LIMIT = 6,            /* a size beyond a limit of spec 2.3 */
     CKV_ERROR_CAPACITY = 7,         /* workspace or an output array too small */
     CKV_ERROR_NO_MEMORY = 8,        /* the allocator returned NULL */
     CKV_ERROR_UNAVAILABLE = 9,      /* the backend or device asked for cannot be used */
-    CKV_ERROR_MISMATCH = 10         /* a plan and a projection that do not fit together */
+    CKV_ERROR_MISMATCH = 10         /* a projection or a selection that does not belong to the plan */
 } ckv_status;
 
 /* A static, never-NULL English name of `status`. */
@@ -170,7 +172,8 @@ typedef struct ckv_context_options {
     size_t struct_size;
     const char *backend; /* optional: "auto" (also NULL) or a backend's name; something asked for by name and
                             unusable is an error whose detail lists what there is and why */
-    const char *device;  /* optional: index within the backend, or part of a device's name */
+    const char *device;  /* optional: index within the backend, or part of a device's name; the "cpu" backend's
+                            instruction set is the environment's to force, as CKV_CPU_ISA */
     /* Optional pair: memory of the handles.  `allocate` returns at least `bytes`
      * bytes aligned to `alignment` (a power of two), or NULL; both must be
      * callable from every thread that creates or destroys handles. */
@@ -179,7 +182,10 @@ typedef struct ckv_context_options {
     void *user; /* optional, passed to both */
 
     /* At most this many threads work in one call, [0]: CKV_NUM_THREADS, else the
-     * OpenMP default.  Inside an OpenMP parallel region a call stays on its thread. */
+     * OpenMP default.  Inside an OpenMP parallel region a call stays on its thread, and
+     * so it does in a process forked after a call that had several.  OpenMP gives each
+     * calling thread a team of its own, and ends the process when it cannot start one:
+     * an engine with threads of its own sets 1 here, or parallel_for. */
     int32_t threads;
     /* Optional: the engine's own threads instead of OpenMP's.  Calls task(argument, i)
      * once for each i in [0, tasks), tasks <= threads, in any order and on any threads,
@@ -188,6 +194,7 @@ typedef struct ckv_context_options {
     void *pool; /* optional, passed to it */
 } ckv_context_options;
 
+/* Everything "auto". */
 CKV_API void ckv_context_options_init(ckv_context_options *options);
 
 /* `options` is optional.  `*context` is NULL after an error. */
@@ -221,7 +228,9 @@ typedef struct ckv_projection ckv_projection;
  * reused for every eviction.  `weight` [D, query_heads * value_dim] is the
  * `o_proj.weight` layout: row = output channel, column = head * value_dim +
  * channel; no relation between D and query_heads * value_dim is assumed.  It is
- * read before the call returns and not needed afterwards.
+ * read before the call returns and not needed afterwards.  The projection serves
+ * plans of the same context; it borrows the context.  `*projection` is NULL after
+ * an error.
  */
 CKV_API ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *weight, int32_t query_heads,
                                          int32_t value_dim, ckv_projection **projection);
@@ -246,12 +255,13 @@ typedef struct ckv_shape {
     int32_t hidden;      /* D, at most 2^15 (norm) */
 } ckv_shape;
 
+/* All sizes 0. */
 CKV_API void ckv_shape_init(ckv_shape *shape);
 
 typedef struct ckv_plan ckv_plan;
 
 /* Checks and freezes shape and policy (optional: NULL for the defaults); cheap, no
- * work on the data.  The plan borrows the context. */
+ * work on the data.  The plan borrows the context.  `*plan` is NULL after an error. */
 CKV_API ckv_status ckv_plan_create(const ckv_context *context, const ckv_shape *shape, const ckv_policy *policy,
                                    ckv_plan **plan);
 CKV_API void ckv_plan_destroy(ckv_plan *plan);
@@ -291,6 +301,7 @@ typedef struct ckv_run {
     uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed */
 } ckv_run;
 
+/* Borrows the workspace for the calls that the run is used in. */
 CKV_API void ckv_run_init(ckv_run *run, void *workspace, size_t workspace_size);
 
 /* Why an entry was kept. */
@@ -314,6 +325,7 @@ typedef struct ckv_selection {
     uint8_t *stages;     /* optional [capacity]: CKV_KEPT_* beside each position */
 } ckv_selection;
 
+/* Without stages. */
 CKV_API void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t capacity, int32_t *offsets);
 
 /*
@@ -342,16 +354,17 @@ CKV_API ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention,
 /*
  * Moves the kept rows of `from` [Hkv, n, width] to rows 0, 1, ... of `to`
  * [Hkv, >= budget, width], byte for byte: keys keep the rotation they have.
- * Same dtype in both; CKV_BYTES takes rows of any format.  `to` is either the
- * same view as `from` (in place: same data and strides) or does not overlap it.
+ * Same dtype in both; CKV_BYTES takes rows of any format.  `to` either has the
+ * data and strides of `from` (in place; the number of rows may differ) or does not
+ * overlap it.
  * Rows of `to` past the kept ones are not touched.  `selection` must hold what
  * this plan's select wrote: it is checked.
  */
 CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection,
                                const ckv_tensor *to, ckv_run *run);
 
-/* Score, norm and select in one call.  A budget of all tokens, or of none, reads
- * no tensor at all. */
+/* Score, norm and select in one call.  A budget of all tokens, or of none, checks
+ * its arguments like any other but reads no tensor, and sets no flag. */
 CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                              const ckv_tensor *value, const ckv_projection *projection,
                              const ckv_selection *selection, ckv_run *run);

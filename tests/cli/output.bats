@@ -246,6 +246,16 @@ killed() {
     [[ -s out.safetensors ]]
 }
 
+@test "the permissions of the file replaced are kept" {
+    for mode in 600 640; do
+        echo before >out.safetensors
+        chmod $mode out.safetensors
+        ckv evict in.safetensors -o out.safetensors
+        ends 0
+        [[ $(stat -c %a out.safetensors) == "$mode" ]]
+    done
+}
+
 @test "two runs at once onto one output" {
     "$CKV" evict in.safetensors -o want.safetensors >/dev/null
     for _ in 1 2 3 4; do

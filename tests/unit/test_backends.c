@@ -5,6 +5,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backends/cpu/kernels.h"
 
@@ -187,6 +189,76 @@ static void test_comparison_can_fail(void **state)
     assert_true(o[0].attention == o[2].attention && o[0].norm != o[2].norm);
 }
 
+/* A projection is laid out for its context's backend, and serves no other. */
+static void test_projection_of_another_context(void **state)
+{
+    static const char *const names[] = {"ref", "cpu"};
+    test_problem p[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        test_problem_init(&p[i], 1, 2, 50, 8, 16, 16, 24);
+        p[i].options.backend = names[i];
+        test_problem_build(&p[i]);
+        test_problem_randomize(&p[i], 1);
+        assert_ok(test_problem_open(&p[i]));
+    }
+    ckv_projection *own[2] = {p[0].projection, p[1].projection};
+    for (int i = 0; i < 2; i++) {
+        p[i].projection = own[1 - i];
+        test_remember(&p[i]);
+        assert_fails(test_norm(&p[i]), CKV_ERROR_MISMATCH, "projection: made from another context");
+        assert_fails(test_evict(&p[i]), CKV_ERROR_MISMATCH, "projection: made from another context");
+        assert_true(test_all_unchanged(&p[i]));
+        p[i].projection = own[i];
+    }
+    test_problem_close(&p[0]);
+    test_problem_close(&p[1]);
+}
+
+/* What the environment says later does not change what a plan runs on; many threads
+ * need no more memory than there is work. */
+static void test_choice_is_kept(void **state)
+{
+    test_problem p;
+    size_t few = 0;
+    (void)state;
+    for (int32_t threads = 1; threads <= 1024; threads *= 1024) {
+        test_problem_init(&p, 2, 1, 100000, 1, 4, 4, 4);
+        p.options.backend = "cpu";
+        p.options.threads = threads;
+        setenv("CKV_CPU_ISA", "portable", 1);
+        test_problem_build(&p);
+        assert_ok(test_problem_open(&p));
+        unsetenv("CKV_CPU_ISA");
+        assert_ok(ckv_plan_query(p.plan, &p.info));
+        assert_string_equal(p.info.device, "portable");
+        if (threads == 1)
+            few = p.info.workspace;
+        assert_true(p.info.workspace <= 2 * few + ((size_t)threads << 15));
+        test_problem_close(&p);
+    }
+}
+
+/* A child of a process that has had OpenMP's threads works, alone. */
+static void test_fork(void **state)
+{
+    outcome want;
+    int status = 0;
+    pid_t child;
+    (void)state;
+    want = solve_with(4, "cpu", NULL, 3, NULL);
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60); /* a hang ends here, by a signal */
+        outcome got = solve_with(4, "cpu", NULL, 3, NULL);
+        _exit(got.attention == want.attention && got.norm == want.norm && got.evict == want.evict ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void test_unusable_instruction_set(void **state)
 {
     ckv_context_options options;
@@ -209,6 +281,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_instruction_set),
         cmocka_unit_test(test_comparison_can_fail),
+        cmocka_unit_test(test_projection_of_another_context),
+        cmocka_unit_test(test_choice_is_kept),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_unusable_instruction_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
