@@ -51,9 +51,9 @@ int main(void)
     policy.budget = 40;
     policy.window = WINDOW;
 
-    must(ckv_context_create(NULL, &context)); /* once per process or device */
+    must(ckv_context_create(NULL, &context));                                     /* once per process or device */
     must(ckv_projection_create(context, &w, QUERY_HEADS, HEAD_DIM, &projection)); /* once per layer */
-    must(ckv_plan_create(context, &shape, &policy, &plan)); /* once per shape */
+    must(ckv_plan_create(context, &shape, &policy, &plan));                       /* once per shape */
     must(ckv_plan_query(plan, &info));
 
     int32_t *positions = malloc((size_t)info.positions * sizeof *positions), offsets[KV_HEADS + 1];

@@ -66,6 +66,14 @@ static void fill_shape(ckv_plan *plan, const ckv_shape *shape)
     plan->hidden = shape->hidden;
 }
 
+/* RN(1/n).  Volatile, so that a compiler does not divide several at once in a vector
+ * with lanes to spare, whose 0/0 would trap where an engine traps such. */
+static float reciprocal(int64_t n)
+{
+    volatile float divisor = (float)n;
+    return 1.0f / divisor;
+}
+
 static void fill_policy(ckv_plan *plan, const ckv_policy *policy)
 {
     int64_t n = plan->tokens;
@@ -85,9 +93,9 @@ static void fill_policy(ckv_plan *plan, const ckv_policy *policy)
     /* Division and sqrt are correctly rounded in every IEEE mode of a host; spec 4.1, 4.4, 4.5. */
     if (plan->scale == 0.0f && plan->head_dim > 0)
         plan->scale = (float)(1.0 / sqrt((double)plan->head_dim));
-    plan->window_inverse = plan->window == 0 ? 0.0f : 1.0f / (float)plan->window;
-    plan->group_inverse = 1.0f / (float)plan->group;
-    plan->pool_inverse = 1.0f / (float)plan->pool_width;
+    plan->window_inverse = plan->window == 0 ? 0.0f : reciprocal(plan->window);
+    plan->group_inverse = reciprocal(plan->group);
+    plan->pool_inverse = reciprocal(plan->pool_width);
 }
 
 /* Limits that involve both (spec 2.3), and sizes that must fit their types. */

@@ -251,7 +251,7 @@ static const struct argp_option run_options[] = {
     {"layer", KEY_LAYER, "N", 0, "Only this layer; may be repeated (default: every layer of the file)", 2},
     {"json", KEY_JSON, 0, 0, "Report as JSON on standard output, in place of the table", 2},
     {"backend", KEY_BACKEND, "NAME[:DEVICE]", 0, "What computes; `ckv info' lists the choices (default auto)", 2},
-    {"threads", KEY_THREADS, "N", 0, "At most N threads (default: CKV_NUM_THREADS, else one for each processor)", 2},
+    {"threads", KEY_THREADS, "N", 0, "At most N threads (default: CKV_NUM_THREADS, else what OpenMP takes)", 2},
     {0}};
 
 static error_t parse_run(int key, char *text, struct argp_state *state)

@@ -149,15 +149,15 @@ typedef enum ckv_pool {
 /* What to keep (spec 2).  Value meaning "take the default" in brackets. */
 typedef struct ckv_policy {
     size_t struct_size;
-    int64_t budget;     /* entries kept per KV head, >= 0; [-1]: floor(n * keep), at least 1 unless keep is 0 */
-    ckv_ratio keep;     /* in [0, 1], default 2/5; not read when budget >= 0 */
-    ckv_ratio alpha;    /* share of the budget that stage 1 fills by attention, in [0, 1], default 1/2 */
-    float epsilon;      /* added to attention in stage 2, in [2^-24, 1], default 1e-4f */
-    float scale;        /* of the logits, in [2^-40, 2^40]; [0]: 1/sqrt(head_dim) */
-    int32_t window;     /* queries that score, >= 0, default 32; 0 only where nothing is scored (ckv_select, ckv_norm) */
-    int32_t recent;     /* last tokens kept whatever their score; 0: none; [-1]: the effective window */
-    int32_t sinks;      /* leading tokens kept whatever their score, default 0 */
-    ckv_pool pool;      /* along positions, per query head, before the group mean; default max */
+    int64_t budget;  /* entries kept per KV head, >= 0; [-1]: floor(n * keep), at least 1 unless keep is 0 */
+    ckv_ratio keep;  /* in [0, 1], default 2/5; not read when budget >= 0 */
+    ckv_ratio alpha; /* share of the budget that stage 1 fills by attention, in [0, 1], default 1/2 */
+    float epsilon;   /* added to attention in stage 2, in [2^-24, 1], default 1e-4f */
+    float scale;     /* of the logits, in [2^-40, 2^40]; [0]: 1/sqrt(head_dim) */
+    int32_t window;  /* queries that score, >= 0, default 32; 0 only where nothing is scored (ckv_select, ckv_norm) */
+    int32_t recent;  /* last tokens kept whatever their score; 0: none; [-1]: the effective window */
+    int32_t sinks;   /* leading tokens kept whatever their score, default 0 */
+    ckv_pool pool;   /* along positions, per query head, before the group mean; default max */
     int32_t pool_width; /* >= 1, default 7 */
 } ckv_policy;
 
@@ -285,8 +285,8 @@ CKV_API ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info);
 /* ------------------------------------------------------------------ running */
 
 enum {
-    CKV_NONFINITE_QUERY = 1,     /* NaN or infinity among the elements read: processed by the */
-    CKV_NONFINITE_KEY = 2,       /* sanitising rule (spec 3.1), and reported here             */
+    CKV_NONFINITE_QUERY = 1, /* NaN or infinity among the elements read: processed by the */
+    CKV_NONFINITE_KEY = 2,   /* sanitising rule (spec 3.1), and reported here             */
     CKV_NONFINITE_VALUE = 4,
     CKV_NONFINITE_WEIGHT = 8,
     CKV_NONFINITE_ATTENTION = 16, /* ckv_select: a caller's own attention or norm held NaN or */
@@ -319,10 +319,10 @@ enum {
  */
 typedef struct ckv_selection {
     size_t struct_size;
-    int32_t *positions;  /* [capacity] */
-    int64_t capacity;    /* at least ckv_plan_info.positions */
-    int32_t *offsets;    /* [kv_heads + 1]; offsets[0] = 0 */
-    uint8_t *stages;     /* optional [capacity]: CKV_KEPT_* beside each position */
+    int32_t *positions; /* [capacity] */
+    int64_t capacity;   /* at least ckv_plan_info.positions */
+    int32_t *offsets;   /* [kv_heads + 1]; offsets[0] = 0 */
+    uint8_t *stages;    /* optional [capacity]: CKV_KEPT_* beside each position */
 } ckv_selection;
 
 /* Without stages. */
@@ -366,8 +366,8 @@ CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, con
 /* Score, norm and select in one call.  A budget of all tokens, or of none, checks
  * its arguments like any other but reads no tensor, and sets no flag. */
 CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
-                             const ckv_tensor *value, const ckv_projection *projection,
-                             const ckv_selection *selection, ckv_run *run);
+                             const ckv_tensor *value, const ckv_projection *projection, const ckv_selection *selection,
+                             ckv_run *run);
 
 #ifdef __cplusplus
 }

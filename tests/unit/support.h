@@ -98,7 +98,7 @@ typedef struct test_problem {
     ckv_dtype dtype[TEST_TENSORS];
     test_layout layout[TEST_TENSORS];
     int low[TEST_TENSORS], high[TEST_TENSORS]; /* exponents of random elements */
-    ckv_context_options options; /* backend CKV_TEST_BACKEND, else "ref"; threads CKV_TEST_THREADS */
+    ckv_context_options options;               /* backend CKV_TEST_BACKEND, else "ref"; threads CKV_TEST_THREADS */
 
     test_tensor tensor[TEST_TENSORS];
     ckv_context *context;
