@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPU backend's table, its choice of instruction set, its memory, its pipeline. */
+/* The CPU backend's table, its choice of instruction set, its memory. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu.h"
+#include "lib/pipeline.h"
 #include "lib/sizes.h"
 
 const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
@@ -69,17 +70,10 @@ static ckv_status open_device(ckv_context *context)
     return CKV_OK;
 }
 
-static int add_scores(const ckv_plan *plan, size_t *total)
-{
-    size_t cells = 0;
-    return ckv_add_product(&cells, (size_t)plan->kv_heads, (size_t)plan->tokens) &&
-           ckv_add_block(total, cells, sizeof(float));
-}
-
 static size_t workspace_size(const ckv_plan *plan)
 {
     ckv_cpu_sizes sizes[3];
-    size_t greatest = 0, total = 0, workers = (size_t)plan->context->threads;
+    size_t greatest = 0, workers = (size_t)plan->context->threads;
     if (!ckv_cpu_score_sizes(plan, &sizes[0]) || !ckv_cpu_norm_sizes(plan, &sizes[1]) ||
         !ckv_cpu_select_sizes(plan, &sizes[2]))
         return 0;
@@ -89,24 +83,7 @@ static size_t workspace_size(const ckv_plan *plan)
             return 0;
         greatest = stage > greatest ? stage : greatest;
     }
-    if (!add_scores(plan, &total) || !add_scores(plan, &total) || !ckv_add_block(&total, greatest, 1))
-        return 0;
-    return total;
-}
-
-static uint32_t evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
-                      const ckv_projection *projection, const ckv_kept *kept, void *workspace)
-{
-    ckv_tensor attention, norm;
-    size_t block = 0;
-    uint32_t flags;
-    add_scores(plan, &block);
-    ckv_tensor_init_2d(&attention, CKV_F32, workspace, plan->kv_heads, plan->tokens);
-    ckv_tensor_init_2d(&norm, CKV_F32, (char *)workspace + block, plan->kv_heads, plan->tokens);
-    workspace = (char *)workspace + 2 * block;
-    flags = ckv_cpu_score(plan, query, key, &attention, workspace);
-    flags |= ckv_cpu_norm(plan, value, projection, &norm, workspace);
-    return flags | ckv_cpu_select(plan, &attention, &norm, kept, workspace);
+    return ckv_pipeline_workspace(plan, greatest);
 }
 
 const ckv_backend ckv_backend_cpu = {
@@ -123,5 +100,5 @@ const ckv_backend ckv_backend_cpu = {
     .norm = ckv_cpu_norm,
     .select = ckv_cpu_select,
     .compact = ckv_cpu_compact,
-    .evict = evict,
+    .evict = ckv_pipeline_evict,
 };

@@ -62,9 +62,9 @@ typedef struct job {
 
     float *queries; /* [wave_room / tile][d][tile] */
     float *logits;  /* [blocks][wave_room][BLOCK] */
-    float *tops;    /* [blocks][wave_room], then the greatest of all in [0] */
+    float *tops;    /* [blocks][wave_room] */
     int64_t *sums;  /* [blocks][wave_room] */
-    float *scales;  /* [wave_room]: r of spec 4.4 */
+    float *scales;  /* [wave_room]: greatest logits, then r of spec 4.4 */
     float *means;   /* [heads][blocks * BLOCK] */
     float *sum;     /* [blocks * BLOCK] over the heads of the group */
     char *scratch;  /* [workers] */
