@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dialect in C11, for tests that run kernels without a device: each work-item is a
+ * fiber of an executor, which gives the functions declared here.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef uint8_t u8;
+typedef int8_t i8;
+typedef uint16_t u16;
+typedef int16_t i16;
+typedef uint32_t u32;
+typedef int32_t i32;
+typedef uint64_t u64;
+typedef int64_t i64;
+typedef float f32;
+
+/* Groups run one after another, so that a group's memory is simply static; in a
+ * section of its own, which the executor fills anew for each group. */
+#define GLOBAL
+#define LOCAL
+#define LOCAL_ARRAY static __attribute__((section("ckv_local"), aligned(16)))
+#define FUNCTION static inline __attribute__((unused))
+#define KERNEL(name, group) void name
+
+extern i32 ckv_sim_local_id(void);
+extern i32 ckv_sim_group_id(i32 d);
+extern void ckv_sim_barrier(int line);
+
+#define local_id() ckv_sim_local_id()
+#define group_id(d) ckv_sim_group_id(d)
+#define BARRIER() ckv_sim_barrier(__LINE__)
+#define fma_rn(a, b, c) fmaf(a, b, c)
+
+FUNCTION u32 bits(f32 x)
+{
+    u32 u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+FUNCTION f32 from_bits(u32 u)
+{
+    f32 x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+#define to_f32_i64(i) ((f32)(i64)(i))
+#define to_f32_i32(i) ((f32)(i32)(i))
+
+FUNCTION u32 local_add(u32 *p, u32 x)
+{
+    u32 old = *p;
+    *p = old + x;
+    return old;
+}
+FUNCTION u32 global_or(u32 *p, u32 x)
+{
+    u32 old = *p;
+    *p = old | x;
+    return old;
+}
+FUNCTION i32 global_add(i32 *p, i32 x)
+{
+    i32 old = *p;
+    *p = old + x;
+    return old;
+}
+typedef struct f32x4 {
+    f32 x, y, z, w;
+} f32x4;
+FUNCTION f32x4 load4(const f32 *p)
+{
+    f32x4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+FUNCTION i32 dot4(u32 a, u32 b, i32 c)
+{
+    u32 sum = (u32)c;
+    for (i32 i = 0; i < 32; i += 8)
+        sum += (u32)((i32)(i8)(u8)(a >> i) * (i32)(i8)(u8)(b >> i));
+    return (i32)sum;
+}
