@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* OpenCL 1.2: types, constants, and the functions as a table. */
+#ifndef CKV_VENDOR_OPENCL_H
+#define CKV_VENDOR_OPENCL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CL_CALLBACK
+
+#define SCALAR(name, type) typedef type name;
+#define HANDLE(name) typedef struct ckv_opaque_##name *name;
+#define CONSTANT(name, value)
+#define FUNCTION(result, name, arguments)
+#define OPTIONAL(result, name, arguments)
+#include "opencl.def"
+#undef SCALAR
+#undef HANDLE
+#undef CONSTANT
+#undef FUNCTION
+#undef OPTIONAL
+
+enum {
+#define SCALAR(name, type)
+#define HANDLE(name)
+#define CONSTANT(name, value) name = value,
+#define FUNCTION(result, name, arguments)
+#define OPTIONAL(result, name, arguments)
+#include "opencl.def"
+#undef CONSTANT
+#undef FUNCTION
+#undef OPTIONAL
+};
+
+typedef struct ckv_opencl_functions {
+#define CONSTANT(name, value)
+#define FUNCTION(result, name, arguments) result(*name) arguments;
+#define OPTIONAL(result, name, arguments) result(*name) arguments;
+#include "opencl.def"
+#undef SCALAR
+#undef HANDLE
+#undef CONSTANT
+#undef FUNCTION
+#undef OPTIONAL
+} ckv_opencl_functions;
+
+#endif
