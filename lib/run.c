@@ -30,6 +30,13 @@ void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t ca
     selection->offsets = offsets;
 }
 
+/* A caller of the first version has no place for it. */
+static void count_norms(ckv_run *run, int64_t exact)
+{
+    if (run->struct_size >= offsetof(ckv_run, exact_norms) + sizeof run->exact_norms)
+        run->exact_norms = exact;
+}
+
 /* Opens a call: the plan, the run's workspace aligned for the backend, and the list
  * of the call's memory. */
 static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace, ckv_regions *regions)
@@ -42,6 +49,7 @@ static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace,
     if (status != CKV_OK)
         return status;
     run->flags = 0;
+    count_norms(run, 0);
     if (plan == NULL)
         return ckv_fail_null("plan");
     if (known.workspace == NULL)
@@ -210,9 +218,11 @@ ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_pro
         status = read_scores(plan, "norm", norm, 1, &out, &regions);
     if (status == CKV_OK)
         status = ckv_regions_check(&regions);
-    if (status == CKV_OK)
-        run->flags = plan->backend->norm(plan, &v, projection, &out, workspace) | projection->flags;
-    return status;
+    if (status != CKV_OK)
+        return status;
+    run->flags = plan->backend->norm(plan, &v, projection, &out, workspace) | projection->flags;
+    count_norms(run, plan->kv_heads * plan->tokens);
+    return CKV_OK;
 }
 
 ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
@@ -322,6 +332,7 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
     ckv_kept kept;
     ckv_regions regions;
     void *workspace;
+    int64_t exact_norms = 0;
     ckv_status status = open_run(plan, run, &workspace, &regions);
     if (status == CKV_OK)
         status = read_query(plan, query, &q, &regions);
@@ -340,6 +351,8 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
     if (is_trivial(plan))
         keep_trivially(plan, &kept);
     else
-        run->flags = plan->backend->evict(plan, &q, &k, &v, projection, &kept, workspace) | projection->flags;
+        run->flags =
+            plan->backend->evict(plan, &q, &k, &v, projection, &kept, workspace, &exact_norms) | projection->flags;
+    count_norms(run, exact_norms);
     return CKV_OK;
 }
