@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cpu/threads.h"
 #include "gpu.h"
 #include "lib/status.h"
 
@@ -85,6 +86,8 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "%s", log);
     }
     context->backend_state = gpu;
+    if (context->threads == 0) /* that quantise a projection */
+        context->threads = ckv_cpu_default_threads();
     return CKV_OK;
 }
 
