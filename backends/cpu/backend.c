@@ -42,6 +42,12 @@ static const ckv_cpu_kernels *choose_kernels(void)
     return NULL;
 }
 
+static int device_rank(int32_t device)
+{
+    (void)device;
+    return CKV_RANK_CPU;
+}
+
 static const char *device_name(int32_t device)
 {
     const ckv_cpu_kernels *kernels = choose_kernels();
@@ -92,6 +98,7 @@ const ckv_backend ckv_backend_cpu = {
     .device_name = device_name,
     .context_device_name = context_device_name,
     .device_reason = device_reason,
+    .device_rank = device_rank,
     .open_device = open_device,
     .projection_size = ckv_cpu_panels_size,
     .projection_pack = ckv_cpu_panels_make,

@@ -234,6 +234,8 @@ static int open_device(int32_t index, void *native, ckv_gpu_device **out)
 {
     ckv_gpu_device *device;
     int code;
+    if (ckv_library_forked(&loaded.library) && loaded.count > 0)
+        return CKV_GPU_FORKED;
     if (index < 0 || index >= device_count())
         return CL_INVALID_DEVICE;
     device = calloc(1, sizeof *device);
