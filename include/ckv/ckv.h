@@ -232,7 +232,9 @@ typedef struct ckv_device_info {
 } ckv_device_info;
 
 /* Every backend that the library knows and every device of each, usable or not,
- * in the order of preference of "auto".  Strings live as long as the context.
+ * and why not.  "auto" takes the first that it can open of: discrete GPUs, GPUs that
+ * share the host's memory, "cpu", "ref"; of equals the first in this list; an OpenCL
+ * device that is a CPU never.  Strings live as long as the context.
  * Set info->struct_size before the call; index in [0, ckv_device_count). */
 CKV_API int32_t ckv_device_count(const ckv_context *context);
 CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
