@@ -294,7 +294,8 @@ typedef struct ckv_plan_info {
     int64_t stage1;        /* slots of stage 1, forced entries counted in */
     int64_t positions;     /* kv_heads * budget: what ckv_selection.positions must hold */
     int64_t next_position; /* position of the token that follows the n given: n, however many rows are kept */
-    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n) and a few MB a thread */
+    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * (n + value_dim^2)) and a few MB
+                              a thread */
     const char *backend;   /* that runs it; lives as long as the context */
     const char *device;
     int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,
