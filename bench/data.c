@@ -140,7 +140,7 @@ static void value_row(const struct layer *layer, int64_t row, float *values)
     float size = 0.6f + 0.8f * uniform(&state);
 
     if (i < SINKS)
-        size *= 0.05f;
+        size *= 0.3f;
     for (int64_t k = 0; k < layer->value_dim; k++) {
         float outlier = uniform(&channels) < 0.03f ? 4.0f : 1.0f;
 

@@ -33,7 +33,7 @@ static bool put_context(json_t *line, const struct show *show, const char *kind)
 
     return put(line, "kind", json_string(kind)) && put(line, "version", json_string(ckv_version())) &&
            put(line, "date", json_string(machine->date)) && put(line, "machine", text_or_null(machine->processor)) &&
-           put(line, "processors", json_integer(machine->processors)) &&
+           put(line, "processors", json_integer(machine->processors)) && put(line, "load", number(machine->load)) &&
            put(line, "system", text_or_null(machine->system)) &&
            put(line, "compiler", text_or_null(machine->compiler)) && put(line, "backend", json_string(show->backend)) &&
            put(line, "isa", json_string(show->device)) && put(line, "threads", json_integer(show->threads));
@@ -87,7 +87,7 @@ static bool print_limit(const struct show *show, enum bound bound, int32_t threa
 
     return finish(line,
                   put_context(line, show, "limit") && put(line, "limit", json_string(names[bound])) &&
-                      put(line, "instruction", json_string(limits_name(show->limits, bound))) &&
+                      put(line, "instruction", json_string(limits_method(show->limits, bound))) &&
                       put(line, "limit_threads", json_integer(threads)) && put(line, "rate", number(limit->rate)) &&
                       put(line, "unit", json_string(counts_macs ? "MAC/s" : "B/s")) && put_times(line, &limit->times));
 }

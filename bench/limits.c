@@ -90,7 +90,7 @@ static int64_t rounds_for(struct loop loop, double seconds)
 
 static bool measure(const struct limits *limits, enum bound bound, int32_t threads, bool quick, struct limit *limit)
 {
-    const struct effort effort = {quick ? 8 : 12, 0, quick ? 0.2 : 1};
+    const struct effort effort = {quick ? 5 : 12, 0, quick ? 0.1 : 1};
     struct loop loop = {limits, bound, threads, 0};
     struct timed timed = {.run = run_loop, .argument = &loop};
 
@@ -113,7 +113,7 @@ static size_t memory_needed(bool quick)
 #endif
     if (cache > 0 && (size_t)cache * 4 > bytes)
         bytes = (size_t)cache * 4;
-    return quick ? bytes / 2 : bytes;
+    return quick ? bytes / 4 : bytes;
 }
 
 bool limits_measure(struct limits *limits, const struct isa *isa, int32_t threads, bool quick)
@@ -138,6 +138,9 @@ bool limits_measure(struct limits *limits, const struct isa *isa, int32_t thread
         limits->all[bound] = limits->one[bound];
         if (good && threads > 1)
             good = measure(limits, (enum bound)bound, threads, quick, &limits->all[bound]);
+        /* On a busy machine they hinder each other, but what one can do all can. */
+        if (good && limits->all[bound].rate < limits->one[bound].rate)
+            limits->all[bound] = limits->one[bound];
     }
     return good;
 }
@@ -173,5 +176,17 @@ const char *limits_name(const struct limits *limits, enum bound bound)
         return "memory read";
     default:
         return "memory copy";
+    }
+}
+
+const char *limits_method(const struct limits *limits, enum bound bound)
+{
+    switch (bound) {
+    case BOUND_READ:
+        return "sums of 64-bit words";
+    case BOUND_COPY:
+        return "memcpy";
+    default:
+        return limits_name(limits, bound);
     }
 }

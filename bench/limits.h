@@ -26,8 +26,9 @@ struct limits {
 };
 
 /* What the bound's unit is called, and where its limit comes from. */
-const char *limits_unit(enum bound bound); /* "GMAC/s" or "GB/s" */
-const char *limits_name(const struct limits *limits, enum bound bound);
+const char *limits_unit(enum bound bound);                                /* "GMAC/s" or "GB/s" */
+const char *limits_name(const struct limits *limits, enum bound bound);   /* "memory copy" */
+const char *limits_method(const struct limits *limits, enum bound bound); /* "memcpy" */
 
 /* Measures all of them.  `quick` takes less time and memory.  False after one error line;
  * close in any case. */

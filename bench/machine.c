@@ -4,6 +4,7 @@
 #include "machine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -49,6 +50,8 @@ void machine_describe(struct machine *machine)
         snprintf(machine->system, sizeof machine->system, "%.60s %.60s", names.sysname, names.machine);
     machine->compiler = COMPILER;
     machine->processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(&machine->load, 1) != 1)
+        machine->load = 0;
     if (gmtime_r(&now, &day) != NULL)
         strftime(machine->date, sizeof machine->date, "%Y-%m-%d", &day);
 }

@@ -9,6 +9,7 @@ struct machine {
     const char *compiler;
     char date[16]; /* 2026-01-31 */
     int processors;
+    double load; /* average of the last minute, as the run began: other work; 0 where unknown */
 };
 
 void machine_describe(struct machine *machine);

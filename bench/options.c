@@ -105,6 +105,9 @@ static error_t add_stage(struct bench_options *options, const char *text)
 static error_t add_subject(struct bench_options *options, const char *text)
 {
     if (strcmp(text, "all") != 0) {
+        if (!shapes_is_shipped(text) && !shapes_is_path(text))
+            return wrong("--shapes", text,
+                         "Llama-3.1-8B, Mistral-7B, Qwen2.5-32B, Llama-3.2-1B, SmolLM2-135M, all, or a file");
         options->subjects[options->subject_count++] = text;
         return 0;
     }
@@ -129,7 +132,7 @@ static error_t read_list(const char *option, char *text, struct bench_options *o
         }
         if (comma != NULL)
             *comma = '\0';
-        status = at[0] == '\0' ? wrong(option, text, "a list without empty entries") : add(options, at);
+        status = at[0] == '\0' ? wrong(option, at, "a list without empty entries") : add(options, at);
         if (status != 0 || comma == NULL)
             return status;
         at = comma + 1;

@@ -16,6 +16,21 @@
 const char *const shapes_shipped[] = {"Llama-3.1-8B", "Mistral-7B",   "Qwen2.5-32B",
                                       "Llama-3.2-1B", "SmolLM2-135M", NULL};
 
+bool shapes_is_shipped(const char *text)
+{
+    for (size_t i = 0; shapes_shipped[i] != NULL; i++) {
+        const char *name = shapes_shipped[i], *at = text;
+
+        while (*name != '\0' && tolower((unsigned char)*name) == tolower((unsigned char)*at)) {
+            name++;
+            at++;
+        }
+        if (*name == '\0' && *at == '\0')
+            return true;
+    }
+    return false;
+}
+
 bool shapes_is_path(const char *text)
 {
     const char *point = strrchr(text, '.');
@@ -139,35 +154,15 @@ static bool find_shipped(const char *name, char *path, size_t size)
     return false;
 }
 
-static bool is_shipped(const char *text)
-{
-    for (size_t i = 0; shapes_shipped[i] != NULL; i++) {
-        const char *name = shapes_shipped[i], *at = text;
-
-        while (*name != '\0' && tolower((unsigned char)*name) == tolower((unsigned char)*at)) {
-            name++;
-            at++;
-        }
-        if (*name == '\0' && *at == '\0')
-            return true;
-    }
-    return false;
-}
-
 bool shapes_read(const char *option, const char *text, struct shape *shape)
 {
     char path[1024];
 
     memset(shape, 0, sizeof *shape);
-    if (is_shipped(text)) {
-        if (find_shipped(text, path, sizeof path))
-            return read_path(path, shape);
-        message_error("%s: '%s': its file is neither in CKV_SHAPES nor in %s", option, text, CKV_BENCH_SHAPES);
-        return false;
-    }
-    if (shapes_is_path(text))
+    if (!shapes_is_shipped(text))
         return read_path(text, shape);
-    message_error("%s: '%s': wanted Llama-3.1-8B, Mistral-7B, Qwen2.5-32B, Llama-3.2-1B, SmolLM2-135M, all, or a file",
-                  option, text);
+    if (find_shipped(text, path, sizeof path))
+        return read_path(path, shape);
+    message_error("%s: '%s': its file is neither in CKV_SHAPES nor in %s", option, text, CKV_BENCH_SHAPES);
     return false;
 }

@@ -19,6 +19,14 @@ static void per_second(double rate, char *text, size_t size)
     snprintf(text, size, rate >= 99.95e9 ? "%.0f" : rate >= 9.995e9 ? "%.1f" : "%.2f", rate * 1e-9);
 }
 
+static void spread_text(const struct times *times, char *text, size_t size)
+{
+    if (times->repeats == 1)
+        snprintf(text, size, "1 run");
+    else
+        snprintf(text, size, "%.1f%%", 100 * timing_spread(times));
+}
+
 /* "16K", or all digits. */
 static void tokens_text(int64_t tokens, char *text, size_t size)
 {
@@ -43,11 +51,8 @@ static void print_limits(const struct limits *limits)
 
         per_second(limits->one[i].rate, one, sizeof one);
         per_second(limits->all[i].rate, all, sizeof all);
-        printf("  %-28s %-24s %10s %10s %s\n", what[i],
-               bound == BOUND_READ   ? "sums of words"
-               : bound == BOUND_COPY ? "memcpy"
-                                     : limits_name(limits, bound),
-               one, limits->threads == 1 ? "" : all, limits_unit(bound));
+        printf("  %-28s %-24s %10s %10s %s\n", what[i], limits_method(limits, bound), one,
+               limits->threads == 1 ? "" : all, limits_unit(bound));
     }
 }
 
@@ -58,6 +63,8 @@ void table_begin(const struct show *show)
     printf("ckv %s, backend %s (%s), %" PRId32 " thread%s; %s; %d processors: %s\n", ckv_version(), show->backend,
            show->device, show->threads, show->threads == 1 ? "" : "s", machine->compiler, machine->processors,
            machine->processor);
+    if (machine->load > 0.5)
+        printf("note: the load average was %.1f as this began; other work disturbs the figures\n", machine->load);
     if (show->limits != NULL)
         print_limits(show->limits);
     else
@@ -99,7 +106,7 @@ static void print_peer(const struct row *row)
     char time[32];
 
     if (row->peer == NULL) {
-        printf("  %-29s", row->stage == BENCH_LAYER ? "" : "none");
+        printf("%s", row->stage == BENCH_LAYER ? "" : "  none");
         return;
     }
     milliseconds(row->peer_times.median, time, sizeof time);
@@ -109,16 +116,17 @@ static void print_peer(const struct row *row)
 void table_row(const struct show *show, const struct row *row)
 {
     const struct work *work = &row->work;
-    char time[32], rate[32], limit[64] = "", share[32] = "";
+    char time[32], spread[32], rate[32], limit[64] = "", share[32] = "";
 
     milliseconds(row->times.median, time, sizeof time);
+    spread_text(&row->times, spread, sizeof spread);
     per_second(work_amount(work) / row->times.median, rate, sizeof rate);
     if (show->limits != NULL) {
         snprintf(limit, sizeof limit, "%s",
                  row->stage == BENCH_LAYER ? "sum of its stages'" : limits_name(show->limits, work->bound));
         snprintf(share, sizeof share, "%.0f%%", 100 * row->floor / row->times.median);
     }
-    printf("  %-8s %9s %5.1f%%  %6s %-6s %-22s %6s", bench_stages[row->stage], time, 100 * timing_spread(&row->times),
+    printf("  %-8s %9s %6s  %6s %-6s %-22s %6s", bench_stages[row->stage], time, spread,
            row->stage == BENCH_LAYER ? "" : rate, row->stage == BENCH_LAYER ? "" : limits_unit(work->bound), limit,
            share);
     if (show->peers)
@@ -143,12 +151,12 @@ void table_targets(const struct bench_case *about)
 
 void table_target(const struct target *target)
 {
-    char time[32], against[32], result[32];
+    char time[32], spread[32], against[32], result[32];
     double ratio = target->against_seconds / target->times.median;
 
     milliseconds(target->times.median, time, sizeof time);
+    spread_text(&target->times, spread, sizeof spread);
     milliseconds(target->against_seconds, against, sizeof against);
     snprintf(result, sizeof result, target->is_share ? "%.0f%%" : "%.2fx", target->is_share ? 100 * ratio : ratio);
-    printf("  %-44s %9s %5.1f%%  %-46s %9s %8s\n", target->what, time, 100 * timing_spread(&target->times),
-           target->against, against, result);
+    printf("  %-44s %9s %6s  %-46s %9s %8s\n", target->what, time, spread, target->against, against, result);
 }
