@@ -1,7 +1,8 @@
 #!/bin/sh
 # The CPU backend's kernels for instruction sets that this machine may lack, against
 # the recorded results: AVX-512 with SIMDe's plain C in place of the instructions,
-# AArch64 under qemu; and the choice of instruction set on older processors.
+# AVX-VNNI with AVX2's, AArch64 under qemu; and the choice of instruction set on older
+# processors.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 
@@ -47,25 +48,36 @@ have_header() {
     echo "#include <$1>" | $CC -E -o /dev/null -x c - 2>/dev/null
 }
 
-# ---------------------------------------------------------------- AVX-512
+# ---------------------------------------------------------------- AVX-512, AVX-VNNI
 
 # The AVX2 parts of these files run as they are where the processor has them.
 native=
-if [ "$(uname -m)" = x86_64 ] && grep -q -w avx2 /proc/cpuinfo 2>/dev/null; then native="-mavx2 -mfma"; fi
-if [ -z "$native" ]; then
-    skipped "AVX-512 emulated" "this processor has no AVX2"
-elif ! have_header simde/x86/avx512.h; then
-    skipped "AVX-512 emulated" "no SIMDe (libsimde-dev)"
-else
-    for isa in avx512 avx512vnni; do
-        expect "$isa builds with emulated instructions" emulate $isa
+if [ "$(uname -m)" = x86_64 ] && grep -q -w avx2 /proc/cpuinfo 2>/dev/null; then native="-mavx2 -mfma -mf16c"; fi
+
+# emulated ISA...: with those instruction sets emulated.
+emulated() {
+    for isa in "$@"; do
+        expect "$isa builds with emulated instructions" emulate "$isa"
     done
-    expect "the program builds" build "$work/emulated" "$CC" -DCKV_CPU_AVX512 -DCKV_CPU_AVX512VNNI "$work/avx512.o" \
-        "$work/avx512vnni.o"
-    for isa in avx512 avx512vnni; do
-        expect "$isa gives the recorded results" prints $isa "$work/emulated"
+    defines=$(echo " $*" | tr '[:lower:]' '[:upper:]' | sed 's/ / -DCKV_CPU_/g')
+    objects=$(echo " $*" | sed "s| \([^ ]*\)| $work/\1.o|g")
+    # shellcheck disable=SC2086
+    expect "the program builds" build "$work/emulated" "$CC" $defines $objects
+    for isa in "$@"; do
+        expect "$isa gives the recorded results" prints "$isa" "$work/emulated"
     done
     refuse "an unknown one gives none" prints z80 "$work/emulated"
+}
+
+if [ -z "$native" ]; then
+    skipped "AVX-512 and AVX-VNNI emulated" "this processor has no AVX2"
+else
+    emulated avxvnni
+    if have_header simde/x86/avx512.h; then
+        emulated avx512 avx512vnni
+    else
+        skipped "AVX-512 emulated" "no SIMDe (libsimde-dev)"
+    fi
 fi
 
 # ---------------------------------------------------------------- AArch64

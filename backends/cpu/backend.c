@@ -12,6 +12,9 @@ const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
 #ifdef CKV_CPU_AVX512VNNI
     &ckv_cpu_kernels_avx512vnni,
 #endif
+#ifdef CKV_CPU_AVXVNNI
+    &ckv_cpu_kernels_avxvnni,
+#endif
 #ifdef CKV_CPU_AVX512
     &ckv_cpu_kernels_avx512,
 #endif

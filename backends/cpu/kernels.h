@@ -7,10 +7,12 @@
 
 #include <ckv/ckv.h>
 
-#define CKV_CPU_KEY_TILE 16      /* keys side by side in the logits */
-#define CKV_CPU_ROWS_MAX 32      /* upper bound of every micro-tile's row count */
-#define CKV_CPU_SUM_LANES 8      /* int64 partial sums kept for each row of V */
-#define CKV_CPU_PANEL_COLUMNS 16 /* outputs of W_O in one panel */
+#define CKV_CPU_KEY_TILE 16     /* keys side by side in the logits */
+#define CKV_CPU_ROWS_MAX 32     /* upper bound of every micro-tile's row count */
+#define CKV_CPU_SUM_LANES 8     /* int64 partial sums kept for each row of V */
+#define CKV_CPU_STEP_MAX 8      /* upper bound of every norm_step */
+#define CKV_CPU_VALUE_MAX 32639 /* of |q|, spec 5.2 */
+#define CKV_CPU_NO_EXPONENT (-1000)
 
 typedef struct ckv_cpu_kernels {
     const char *isa;
@@ -33,19 +35,30 @@ typedef struct ckv_cpu_kernels {
     /* mean[i] = fma(rows[q * stride + i], r[q], mean[i]), q ascending. */
     void (*accumulate)(float *mean, const float *rows, int64_t stride, const float *r, int queries, int count);
 
+    /* Norm: `count` elements to a row, sanitised; returns 1 if some was NaN or infinite. */
+    uint32_t (*load_row)(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count);
+
     /*
-     * Norm.  A panel holds CKV_CPU_PANEL_COLUMNS columns of W, `norm_step` channels
-     * side by side: [steps][columns][norm_step] of int16.  `norm_rows` rows of q
-     * [steps][norm_rows][norm_step] meet it; sums[row][lane] += |T| << shift.
+     * A panel holds norm_columns columns of W, `norm_step` channels side by side:
+     * [steps][columns][norm_step] of integers of norm_weight_size bytes.  `norm_rows`
+     * rows of q [steps][norm_rows][norm_step], two bytes each in the kernel's own
+     * form, meet it; sums[row][lane] += |T| << shift.
      */
-    int norm_step, norm_rows;
-    void (*norm_panel)(const int16_t *panel, const int16_t *q, int steps, int shift, int64_t *sums);
+    int norm_step, norm_rows, norm_columns, norm_weight_size;
+    /* One row (spec 5.2) to its place at q, by way of values [steps * norm_step]; R, or
+     * CKV_CPU_NO_EXPONENT and zeros, as for no row (NULL). */
+    int32_t (*quantize)(const float *row, const int16_t *exponents, int32_t dim, int32_t bits, int16_t *values,
+                        int16_t *q);
+    void (*norm_panel)(const void *panel, const int16_t *q, int steps, int shift, int64_t *sums);
+    /* What makes the norms of weights that do not fit norm_weight_size; NULL: this. */
+    const struct ckv_cpu_kernels *norm_wide;
 } ckv_cpu_kernels;
 
 /* Best first; NULL ends the list.  The last is usable everywhere. */
 extern const ckv_cpu_kernels *const ckv_cpu_kernels_list[];
 
 extern const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni;
+extern const ckv_cpu_kernels ckv_cpu_kernels_avxvnni;
 extern const ckv_cpu_kernels ckv_cpu_kernels_avx512;
 extern const ckv_cpu_kernels ckv_cpu_kernels_avx2;
 extern const ckv_cpu_kernels ckv_cpu_kernels_neon;

@@ -8,6 +8,9 @@
 
 #define STEP 1 /* smlal: one product of int16 added to int32 */
 #define ROWS 4 /* 16 accumulators of the 32 registers */
+#define COLUMNS 16
+
+#include "kernels_norm.h"
 
 static int usable(void)
 {
@@ -19,15 +22,16 @@ static inline int64x2_t widened(int32x4_t t)
     return vreinterpretq_s64_u64(vpaddlq_u32(vreinterpretq_u32_s32(vabsq_s32(t))));
 }
 
-static void norm_panel(const int16_t *panel, const int16_t *q, int steps, int shift, int64_t *sums)
+static void norm_panel(const void *panel, const int16_t *q, int steps, int shift, int64_t *sums)
 {
     const int64x2_t count = vdupq_n_s64(shift);
+    const int16_t *w = panel;
     int32x4_t t[ROWS][4];
     for (int row = 0; row < ROWS; row++)
         for (int v = 0; v < 4; v++)
             t[row][v] = vdupq_n_s32(0);
-    for (int s = 0; s < steps; s++, panel += CKV_CPU_PANEL_COLUMNS, q += ROWS) {
-        int16x8_t left = vld1q_s16(panel), right = vld1q_s16(panel + 8);
+    for (int s = 0; s < steps; s++, w += COLUMNS, q += ROWS) {
+        int16x8_t left = vld1q_s16(w), right = vld1q_s16(w + 8);
         for (int row = 0; row < ROWS; row++) {
             t[row][0] = vmlal_n_s16(t[row][0], vget_low_s16(left), q[row]);
             t[row][1] = vmlal_high_n_s16(t[row][1], left, q[row]);
@@ -51,7 +55,11 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,
+    .norm_columns = COLUMNS,
+    .norm_weight_size = sizeof(int16_t),
+    .quantize = quantize,
     .norm_panel = norm_panel,
 };

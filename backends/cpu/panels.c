@@ -8,7 +8,6 @@
 #include "cpu.h"
 #include "lib/sizes.h"
 
-#define COLUMNS CKV_CPU_PANEL_COLUMNS
 #define SHIFTS 17
 
 typedef struct layout {
@@ -24,14 +23,27 @@ static void count_shifts(const ckv_projection *p, int64_t head, int32_t counts[S
         counts[p->shifts[head * p->hidden + j]]++;
 }
 
-static int64_t panels_of(const ckv_projection *p, int64_t head)
+const ckv_cpu_kernels *ckv_cpu_norm_kernels(const ckv_cpu_kernels *kernels, const ckv_projection *projection)
+{
+    /* Weights of B bits and a sign. */
+    if (projection->weight_bits >= 8 * kernels->norm_weight_size && kernels->norm_wide != NULL)
+        return kernels->norm_wide;
+    return kernels;
+}
+
+static int64_t panels_of(const ckv_projection *p, int64_t head, int32_t columns)
 {
     int32_t counts[SHIFTS];
     int64_t panels = 0;
     count_shifts(p, head, counts);
     for (int s = 0; s < SHIFTS; s++)
-        panels += (counts[s] + COLUMNS - 1) / COLUMNS;
+        panels += (counts[s] + columns - 1) / columns;
     return panels;
+}
+
+static size_t panel_size(const ckv_cpu_kernels *kernels, const layout *l)
+{
+    return (size_t)(l->steps * kernels->norm_columns * kernels->norm_step * kernels->norm_weight_size);
 }
 
 static int lay_out(const ckv_cpu_kernels *kernels, const ckv_projection *p, layout *l)
@@ -41,12 +53,12 @@ static int lay_out(const ckv_cpu_kernels *kernels, const ckv_projection *p, layo
     l->steps = (p->value_dim + kernels->norm_step - 1) / kernels->norm_step;
     l->panels = 0;
     for (int64_t head = 0; head < p->query_heads; head++)
-        l->panels += panels_of(p, head);
+        l->panels += panels_of(p, head, kernels->norm_columns);
     fits &= ckv_add_block(&at, (size_t)p->query_heads + 1, sizeof(int64_t));
     l->shifts = at;
     fits &= ckv_add_block(&at, (size_t)l->panels, 1);
     l->weights = at;
-    fits &= ckv_add_block(&at, (size_t)l->panels, (size_t)(l->steps * COLUMNS * kernels->norm_step) * sizeof(int16_t));
+    fits &= ckv_add_block(&at, (size_t)l->panels, panel_size(kernels, l));
     l->total = at;
     return fits;
 }
@@ -54,7 +66,7 @@ static int lay_out(const ckv_cpu_kernels *kernels, const ckv_projection *p, layo
 size_t ckv_cpu_panels_size(const ckv_context *context, const ckv_projection *projection)
 {
     layout l;
-    return lay_out(context->backend_state, projection, &l) ? l.total : 0;
+    return lay_out(ckv_cpu_norm_kernels(context->backend_state, projection), projection, &l) ? l.total : 0;
 }
 
 ckv_cpu_panels ckv_cpu_panels_open(const ckv_cpu_kernels *kernels, const ckv_projection *projection)
@@ -66,27 +78,34 @@ ckv_cpu_panels ckv_cpu_panels_open(const ckv_cpu_kernels *kernels, const ckv_pro
     panels.steps = l.steps;
     panels.first = (const int64_t *)(const void *)memory;
     panels.shifts = (const uint8_t *)memory + l.shifts;
-    panels.weights = (const int16_t *)(const void *)(memory + l.weights);
+    panels.weights = memory + l.weights;
     return panels;
 }
 
 /* Column j of the head, as column `column` of its panel. */
-static void place_column(const ckv_projection *p, int64_t head, int32_t j, int16_t *panel, int32_t column, int32_t step)
+static void place_column(const ckv_cpu_kernels *kernels, const ckv_projection *p, int64_t head, int32_t j, void *panel,
+                         int32_t column)
 {
     const int16_t *w = p->weights + head * p->value_dim * p->hidden + j;
-    for (int32_t k = 0; k < p->value_dim; k++)
-        panel[(k / step * COLUMNS + column) * step + k % step] = w[(int64_t)k * p->hidden];
+    int32_t columns = kernels->norm_columns, step = kernels->norm_step;
+    for (int32_t k = 0; k < p->value_dim; k++) {
+        int32_t at = (k / step * columns + column) * step + k % step;
+        if (kernels->norm_weight_size == 1)
+            ((int8_t *)panel)[at] = (int8_t)w[(int64_t)k * p->hidden];
+        else
+            ((int16_t *)panel)[at] = w[(int64_t)k * p->hidden];
+    }
 }
 
 void ckv_cpu_panels_make(const ckv_context *context, const ckv_projection *p, void *memory)
 {
-    const ckv_cpu_kernels *kernels = context->backend_state;
+    const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(context->backend_state, p);
     layout l;
     lay_out(kernels, p, &l);
     int64_t *first = memory;
     uint8_t *shifts = (uint8_t *)memory + l.shifts;
-    int16_t *weights = (int16_t *)(void *)((char *)memory + l.weights);
-    int64_t size = (int64_t)l.steps * COLUMNS * kernels->norm_step, panel = 0;
+    char *weights = (char *)memory + l.weights;
+    int64_t size = (int64_t)panel_size(kernels, &l), panel = 0;
     memset(memory, 0, l.total);
     for (int64_t head = 0; head < p->query_heads; head++) {
         first[head] = panel;
@@ -96,9 +115,9 @@ void ckv_cpu_panels_make(const ckv_context *context, const ckv_projection *p, vo
                 if (p->shifts[head * p->hidden + j] != s)
                     continue;
                 shifts[panel] = (uint8_t)s;
-                place_column(p, head, j, weights + panel * size, column, kernels->norm_step);
-                panel += ++column == COLUMNS;
-                column %= COLUMNS;
+                place_column(kernels, p, head, j, weights + panel * size, column);
+                panel += ++column == kernels->norm_columns;
+                column %= kernels->norm_columns;
             }
             panel += column != 0;
         }

@@ -80,4 +80,5 @@ static inline int64_t vsum_total(vsum s, int64_t added)
     return (int64_t)(word[0] + word[1] + word[2] + word[3] - (uint64_t)added * magic);
 }
 
+#include "load_avx2.h"
 #include "transpose_avx2.h"

@@ -83,4 +83,5 @@ static inline int64_t vsum_total(vsum s, int64_t added)
     return (int64_t)(total - (uint64_t)added * magic);
 }
 
+#include "load_avx2.h"
 #include "transpose_avx2.h"
