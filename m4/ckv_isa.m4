@@ -10,6 +10,8 @@ CKV_ISA_ONE([AVXVNNI], [-mavx2 -mfma -mf16c -mavxvnni], [x86_64])
 CKV_ISA_ONE([AVX512], [-mavx2 -mfma -mf16c -mavx512f -mavx512bw], [x86_64])
 CKV_ISA_ONE([AVX512VNNI], [-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vnni], [x86_64])
 CKV_ISA_ONE([NEON], [], [aarch64])
+CKV_ISA_ONE([NEON_DOTPROD], [-march=armv8.2-a+dotprod], [aarch64])
+CKV_ISA_ONE([NEON_I8MM], [-march=armv8.2-a+i8mm], [aarch64])
 ])
 
 # CKV_ISA_ONE(NAME, FLAGS, TARGETS)

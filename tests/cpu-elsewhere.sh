@@ -15,7 +15,7 @@ build() {
         set -- "$@" "-I$top_srcdir/$folder"
     done
     for source in "$top_srcdir"/lib/*.c "$top_srcdir"/backends/ref/*.c "$top_srcdir"/backends/cpu/*.c; do
-        case $source in */kernels_avx* | */kernels_neon.c) ;; *) set -- "$@" "$source" ;; esac
+        case $source in */kernels_avx* | */kernels_neon*) ;; *) set -- "$@" "$source" ;; esac
     done
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
@@ -86,10 +86,16 @@ cross=aarch64-linux-gnu-gcc
 if ! command -v $cross >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
     skipped "AArch64 under qemu" "no $cross or no qemu-aarch64 (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 else
-    expect "the program builds for AArch64" build "$work/arm" $cross -static -O3 -DCKV_CPU_NEON \
-        "$top_srcdir/backends/cpu/kernels_neon.c"
-    for isa in neon portable; do
-        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 "$work/arm"
+    CC="$cross -O3" native=-march=armv8.2-a+dotprod expect "neon_dotprod builds" emulate neon_dotprod
+    CC="$cross -O3" native=-march=armv8.2-a+i8mm expect "neon_i8mm builds" emulate neon_i8mm
+    expect "the program builds for AArch64" build "$work/arm" $cross -static -O3 -DCKV_CPU_NEON -DCKV_CPU_NEON_DOTPROD \
+        -DCKV_CPU_NEON_I8MM "$top_srcdir/backends/cpu/kernels_neon.c" "$work/neon_dotprod.o" "$work/neon_i8mm.o"
+    for isa in neon_i8mm neon_dotprod neon portable; do
+        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 -cpu max "$work/arm"
+    done
+    # A processor of ARMv8.0 has neither.
+    for isa in neon_i8mm neon_dotprod; do
+        refuse "Cortex-A57 has no $isa" prints $isa qemu-aarch64 -cpu cortex-a57 "$work/arm"
     done
 fi
 

@@ -61,6 +61,8 @@ extern const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni;
 extern const ckv_cpu_kernels ckv_cpu_kernels_avxvnni;
 extern const ckv_cpu_kernels ckv_cpu_kernels_avx512;
 extern const ckv_cpu_kernels ckv_cpu_kernels_avx2;
+extern const ckv_cpu_kernels ckv_cpu_kernels_neon_i8mm;
+extern const ckv_cpu_kernels ckv_cpu_kernels_neon_dotprod;
 extern const ckv_cpu_kernels ckv_cpu_kernels_neon;
 extern const ckv_cpu_kernels ckv_cpu_kernels_portable;
 

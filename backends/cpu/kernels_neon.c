@@ -11,15 +11,11 @@
 #define COLUMNS 16
 
 #include "kernels_norm.h"
+#include "norm_neon.h"
 
 static int usable(void)
 {
     return 1;
-}
-
-static inline int64x2_t widened(int32x4_t t)
-{
-    return vreinterpretq_s64_u64(vpaddlq_u32(vreinterpretq_u32_s32(vabsq_s32(t))));
 }
 
 static void norm_panel(const void *panel, const int16_t *q, int steps, int shift, int64_t *sums)
@@ -39,11 +35,8 @@ static void norm_panel(const void *panel, const int16_t *q, int steps, int shift
             t[row][3] = vmlal_high_n_s16(t[row][3], right, q[row]);
         }
     }
-    for (int row = 0; row < ROWS; row++, sums += CKV_CPU_SUM_LANES) {
-        int64x2_t sum = vaddq_s64(vaddq_s64(widened(t[row][0]), widened(t[row][1])),
-                                  vaddq_s64(widened(t[row][2]), widened(t[row][3])));
-        vst1q_s64(sums, vaddq_s64(vld1q_s64(sums), vshlq_s64(sum, count)));
-    }
+    for (int row = 0; row < ROWS; row++, sums += CKV_CPU_SUM_LANES)
+        add_row(sums, t[row][0], t[row][1], t[row][2], t[row][3], count);
 }
 
 const ckv_cpu_kernels ckv_cpu_kernels_neon = {
