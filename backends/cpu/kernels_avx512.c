@@ -7,7 +7,9 @@
 
 #include "kernels_score.h"
 
-/* vpmaddwd and vpaddd; gcc 12 keeps these accumulators in registers by itself. */
+/* vpmaddwd and vpaddd; in assembly, because gcc 12 moves the accumulators of intrinsics
+ * to memory and back. */
+#ifdef CKV_CPU_EMULATED
 #define ROW(i)                                                                                                         \
     do {                                                                                                               \
         int32_t bits;                                                                                                  \
@@ -16,6 +18,19 @@
         left##i = _mm512_add_epi32(left##i, _mm512_madd_epi16(first, pair));                                           \
         right##i = _mm512_add_epi32(right##i, _mm512_madd_epi16(second, pair));                                        \
     } while (0)
+#else
+#define ROW(i)                                                                                                         \
+    do {                                                                                                               \
+        __m512i pair, product;                                                                                         \
+        __asm__("vpbroadcastd %4, %2\n\t"                                                                              \
+                "vpmaddwd %5, %2, %3\n\t"                                                                              \
+                "vpmaddwd %6, %2, %2\n\t"                                                                              \
+                "vpaddd %3, %0, %0\n\t"                                                                                \
+                "vpaddd %2, %1, %1"                                                                                    \
+                : "+v"(left##i), "+v"(right##i), "=&v"(pair), "=&v"(product)                                           \
+                : "m"(q[i]), "v"(first), "v"(second));                                                                 \
+    } while (0)
+#endif
 
 #include "norm_avx512.h"
 

@@ -61,7 +61,6 @@ static int usable(void)
 static void norm_panel(const void *panel, const int16_t *values, int steps, int shift, int64_t *sums)
 {
     const __m256i zero = _mm256_setzero_si256(), *w = panel;
-    const __m128i count = _mm_cvtsi32_si128(shift);
     const channels *q = (const channels *)(const void *)values;
     __m256i left0 = zero, left1 = zero, left2 = zero, left3 = zero;
     __m256i middle0 = zero, middle1 = zero, middle2 = zero, middle3 = zero;
@@ -73,6 +72,7 @@ static void norm_panel(const void *panel, const int16_t *values, int steps, int 
         ROW(2);
         ROW(3);
     }
+    const __m128i count = _mm_cvtsi32_si128(shift);
     add_row(sums, left0, middle0, right0, count);
     add_row(sums + 1 * CKV_CPU_SUM_LANES, left1, middle1, right1, count);
     add_row(sums + 2 * CKV_CPU_SUM_LANES, left2, middle2, right2, count);

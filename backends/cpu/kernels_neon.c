@@ -23,11 +23,15 @@ static void norm_panel(const void *panel, const int16_t *q, int steps, int shift
     const int64x2_t count = vdupq_n_s64(shift);
     const int16_t *w = panel;
     int32x4_t t[ROWS][4];
-    for (int row = 0; row < ROWS; row++)
+    UNROLL_8
+    for (int row = 0; row < ROWS; row++) {
+        UNROLL_8
         for (int v = 0; v < 4; v++)
             t[row][v] = vdupq_n_s32(0);
+    }
     for (int s = 0; s < steps; s++, w += COLUMNS, q += ROWS) {
         int16x8_t left = vld1q_s16(w), right = vld1q_s16(w + 8);
+        UNROLL_8
         for (int row = 0; row < ROWS; row++) {
             t[row][0] = vmlal_n_s16(t[row][0], vget_low_s16(left), q[row]);
             t[row][1] = vmlal_high_n_s16(t[row][1], left, q[row]);
@@ -35,6 +39,7 @@ static void norm_panel(const void *panel, const int16_t *q, int steps, int shift
             t[row][3] = vmlal_high_n_s16(t[row][3], right, q[row]);
         }
     }
+    UNROLL_8
     for (int row = 0; row < ROWS; row++, sums += CKV_CPU_SUM_LANES)
         add_row(sums, t[row][0], t[row][1], t[row][2], t[row][3], count);
 }

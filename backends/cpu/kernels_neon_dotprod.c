@@ -34,21 +34,28 @@ static void norm_panel(const void *panel, const int16_t *values, int steps, int 
     const int64x2_t count = vdupq_n_s64(shift);
     const int8_t *w = panel, *q = (const int8_t *)values;
     int32x4_t high[ROWS][4], low[ROWS][4];
-    for (int row = 0; row < ROWS; row++)
+    UNROLL_8
+    for (int row = 0; row < ROWS; row++) {
+        UNROLL_8
         for (int v = 0; v < 4; v++)
             high[row][v] = low[row][v] = vdupq_n_s32(0);
+    }
     for (int s = 0; s < steps; s++, w += COLUMNS * STEP, q += ROWS * 2 * STEP) {
         int8x16_t columns[4];
+        UNROLL_8
         for (int v = 0; v < 4; v++)
             columns[v] = vld1q_s8(w + 16 * v);
+        UNROLL_8
         for (int row = 0; row < ROWS; row++) {
             int8x8_t limbs = vld1_s8(q + row * 2 * STEP);
+            UNROLL_8
             for (int v = 0; v < 4; v++) {
                 high[row][v] = vdotq_lane_s32(high[row][v], columns[v], limbs, 0);
                 low[row][v] = vdotq_lane_s32(low[row][v], columns[v], limbs, 1);
             }
         }
     }
+    UNROLL_8
     for (int row = 0; row < ROWS; row++, sums += CKV_CPU_SUM_LANES)
         add_row(sums, joined(high[row][0], low[row][0]), joined(high[row][1], low[row][1]),
                 joined(high[row][2], low[row][2]), joined(high[row][3], low[row][3]), count);

@@ -14,7 +14,7 @@
 #endif
 
 #define STEP 8
-#define ROWS 3 /* 24 accumulators, 3 of q and what is read of W of the 32 registers */
+#define ROWS 2 /* 16 accumulators, 2 of q and 8 of W of the 32 registers */
 #define COLUMNS 16
 
 #include "norm_limbs.h"
@@ -42,19 +42,26 @@ static void norm_panel(const void *panel, const int16_t *values, int steps, int 
     const int64x2_t count = vdupq_n_s64(shift);
     const int8_t *w = panel, *q = (const int8_t *)values;
     int32x4_t t[ROWS][8];
-    for (int row = 0; row < ROWS; row++)
+    UNROLL_8
+    for (int row = 0; row < ROWS; row++) {
+        UNROLL_8
         for (int v = 0; v < 8; v++)
             t[row][v] = vdupq_n_s32(0);
+    }
     for (int s = 0; s < steps; s++, w += COLUMNS * STEP, q += ROWS * 2 * STEP) {
         int8x16_t limbs[ROWS];
+        UNROLL_8
         for (int row = 0; row < ROWS; row++)
             limbs[row] = vld1q_s8(q + row * 2 * STEP);
+        UNROLL_8
         for (int v = 0; v < 8; v++) {
             int8x16_t columns = vld1q_s8(w + 16 * v);
+            UNROLL_8
             for (int row = 0; row < ROWS; row++)
                 t[row][v] = vmmlaq_s32(t[row][v], limbs[row], columns);
         }
     }
+    UNROLL_8
     for (int row = 0; row < ROWS; row++, sums += CKV_CPU_SUM_LANES)
         add_row(sums, four(t[row][0], t[row][1]), four(t[row][2], t[row][3]), four(t[row][4], t[row][5]),
                 four(t[row][6], t[row][7]), count);

@@ -36,9 +36,8 @@ static void logits(const float *queries, const float *keys, int head_dim, float 
         for (int i = 0; i < QUERY_ROWS; i++)
             for (int v = 0; v < QUERY_VECTORS; v++)
                 sum[i][v] = vf_set(0.0f);
-        UNROLL_4 /* the loop's own instructions count: about a tenth */
-            for (int c = 0; c < head_dim; c++)
-        {
+        UNROLL_CHANNELS
+        for (int c = 0; c < head_dim; c++) {
             vf key[QUERY_VECTORS];
             for (int v = 0; v < QUERY_VECTORS; v++)
                 key[v] = vf_load(keys + (int64_t)c * CKV_CPU_KEY_TILE + half + v * LANES);

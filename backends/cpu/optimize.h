@@ -8,8 +8,11 @@
 
 #if defined(__clang__)
 #define UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#define UNROLL_8 _Pragma("clang loop unroll_count(8)")
 #elif defined(__GNUC__)
 #define UNROLL_4 _Pragma("GCC unroll 4")
+#define UNROLL_8 _Pragma("GCC unroll 8")
 #else
 #define UNROLL_4
+#define UNROLL_8
 #endif

@@ -11,6 +11,7 @@
 #define LANES 16
 #define QUERY_VECTORS 1
 #define QUERY_ROWS 12
+#define UNROLL_CHANNELS UNROLL_4
 
 typedef __m512 vf;
 
