@@ -6,8 +6,9 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 
-# build OUTPUT COMPILER FLAGS...: tests/golden/print.c with the whole library but the
-# kernels that need flags of their own; those come among the flags.
+# build OUTPUT COMPILER FLAGS...: tests/golden/print.c as OUTPUT and tests/cpu/compare.c as
+# OUTPUT-compare, with the whole library but the kernels that need flags of their own;
+# those come among the flags.
 build() {
     output=$1 compiler=$2
     shift 2
@@ -20,7 +21,9 @@ build() {
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
     $compiler -std=gnu11 -O2 -w -ffp-contract=off -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm &&
+        $compiler -std=gnu11 -O2 -w -ffp-contract=off -o "$output-compare" "$@" "$top_srcdir"/tests/cpu/compare.c \
+            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c -lm
 }
 
 # emulate ISA: its kernels with the emulated intrinsics, as an object.
@@ -65,6 +68,7 @@ emulated() {
     expect "the program builds" build "$work/emulated" "$CC" $defines $objects
     for isa in "$@"; do
         expect "$isa gives the recorded results" prints "$isa" "$work/emulated"
+        expect "$isa is as the reference at the edges" "$work/emulated-compare" "$isa" 2
     done
     refuse "an unknown one gives none" prints z80 "$work/emulated"
 }
@@ -92,6 +96,7 @@ else
         -DCKV_CPU_NEON_I8MM "$top_srcdir/backends/cpu/kernels_neon.c" "$work/neon_dotprod.o" "$work/neon_i8mm.o"
     for isa in neon_i8mm neon_dotprod neon portable; do
         expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 -cpu max "$work/arm"
+        expect "AArch64: $isa is as the reference at the edges" qemu-aarch64 -cpu max "$work/arm-compare" $isa 5
     done
     # A processor of ARMv8.0 has neither.
     for isa in neon_i8mm neon_dotprod; do
