@@ -31,8 +31,8 @@ def dump(path, out, backend, isa, threads, *options):
     environment = {name: text for name, text in os.environ.items() if name != "CKV_CPU_ISA"}
     if isa is not None:
         environment["CKV_CPU_ISA"] = isa
-    ckv("evict", path, "-o", out, "--dump", "--compact", "--no-perturbation", "--backend", backend, "--threads", threads,
-        *options, env=environment)
+    ckv("evict", path, "-o", out, "--dump", "--compact", "--no-perturbation", "--backend", backend,
+        "--threads", threads, *options, env=environment)
     return out.read_bytes()
 
 
@@ -75,7 +75,8 @@ def test_random_files(tmp_path):
         want = dump(path, tmp_path / "ref", "ref", None, 1, *options)
         for i, isa in enumerate(sets):
             threads = (seed + i) % 4 + 1
-            assert dump(path, tmp_path / "cpu", "cpu", isa, threads, *options) == want, f"{seed}, {isa}, {threads} threads"
+            got = dump(path, tmp_path / "cpu", "cpu", isa, threads, *options)
+            assert got == want, f"file {seed}, {isa}, {threads} threads"
 
 
 def test_comparison_can_fail(tmp_path):
@@ -85,6 +86,6 @@ def test_comparison_can_fail(tmp_path):
     array = tensors["layers.0.o_proj.weight"][1]
     array[-1, -1] += 0.25
     write(tmp_path / "b", tensors)
-    want, got = (dump(tmp_path / name, tmp_path / "out", backend, None, 2) for name, backend in (("a", "ref"), ("b", "cpu")))
-    assert want != got
+    want = dump(tmp_path / "a", tmp_path / "out", "ref", None, 2)
+    assert dump(tmp_path / "b", tmp_path / "out", "cpu", None, 2) != want
     assert read(tmp_path / "out")["layers.0.norm"].shape == (2, 50)

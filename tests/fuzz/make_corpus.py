@@ -102,15 +102,16 @@ SEEDS = {
 
 # ---- fuzz_kernels: a problem's sizes, then the bits of its elements
 
-def problem(heads=1, group=2, tokens=40, queries=6, head_dim=9, value_dim=9, hidden=20, seven_bits=False, dtypes=(0,) * 4,
-            layouts=(0,) * 4, window=6, budget=15, pool=1, alpha=4, sinks=0, recent=-1, pool_width=5, threads=1, bits=None):
+def problem(heads=1, group=2, tokens=40, queries=6, head_dim=9, value_dim=9, hidden=20, seven_bits=False,
+            dtypes=(0,) * 4, layouts=(0,) * 4, window=6, budget=15, pool=1, alpha=4, sinks=0, recent=-1, pool_width=5,
+            threads=1, bits=None):
     """In the order of the fields in fuzz_kernels.c; each counts from its least value, dtypes from F32."""
     header = [heads - 1, group - 1, tokens - 1, queries - 1, head_dim - 1, value_dim - 1,
               hidden - 1 + (64 if seven_bits else 0) * 2,
               sum(dtype << (2 * t) for t, dtype in enumerate(dtypes)), layouts[0] | layouts[1] << 4,
-              layouts[2] | layouts[3] << 4, window - 1, budget, pool | alpha << 2, sinks | (recent + 1) << 3, pool_width - 1,
-              threads - 1]
-    if bits is None: # numbers near 1, of both signs, in every dtype
+              layouts[2] | layouts[3] << 4, window - 1, budget, pool | alpha << 2, sinks | (recent + 1) << 3,
+              pool_width - 1, threads - 1]
+    if bits is None:  # numbers near 1, of both signs, in every dtype
         bits = bytes(byte for i in range(97) for byte in (0x3c + 0x80 * (i % 3 == 0) + i % 4, (i * 37 + 11) % 256))
     return bytes(header) + bits
 
