@@ -42,8 +42,8 @@ static void set_up(test_problem *p, const uint8_t *h)
 {
     int wide = (h[HIDDEN] & 0x80u) != 0; /* weights of 7 bits */
     int32_t hidden = from(h, HIDDEN, 1, 64) + (wide ? 1023 : 0);
-    test_problem_init(p, from(h, HEADS, 1, 3), from(h, GROUP, 1, 4), from(h, TOKENS, 1, 200), from(h, QUERIES, 1, 24),
-                      from(h, HEAD_DIM, 1, 40), from(h, VALUE_DIM, 1, wide ? 12 : 40), hidden);
+    test_problem_init(p, from(h, HEADS, 1, 2), from(h, GROUP, 1, 3), from(h, TOKENS, 1, 130), from(h, QUERIES, 1, 14),
+                      from(h, HEAD_DIM, 1, 20), from(h, VALUE_DIM, 1, wide ? 6 : 20), hidden);
     for (int t = 0; t < TEST_TENSORS; t++) {
         p->dtype[t] = (ckv_dtype)(CKV_F32 + (h[DTYPES] >> (2 * t) & 3u) % 3u);
         p->layout[t] = (test_layout)((h[LAYOUTS + t / 2] >> (4 * (t % 2)) & 15u) % TEST_LAYOUTS);

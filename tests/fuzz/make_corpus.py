@@ -118,10 +118,10 @@ def problem(heads=1, group=2, tokens=40, queries=6, head_dim=9, value_dim=9, hid
 
 KERNEL_SEEDS = {
     "plain": problem(),
-    "halves": problem(dtypes=(1, 1, 1, 1), tokens=97, value_dim=24, hidden=49, threads=3),
-    "brains": problem(dtypes=(2, 2, 2, 2), layouts=(1, 2, 3, 4), head_dim=33, queries=13, window=13),
-    "mixed": problem(heads=3, group=3, dtypes=(0, 1, 2, 1), layouts=(4, 3, 2, 1), sinks=4, recent=3, pool=2, threads=2),
-    "seven-bits": problem(hidden=40, seven_bits=True, value_dim=8, dtypes=(2, 2, 2, 2)),
+    "halves": problem(dtypes=(1, 1, 1, 1), tokens=97, value_dim=18, hidden=49, threads=3),
+    "brains": problem(dtypes=(2, 2, 2, 2), layouts=(1, 2, 3, 4), head_dim=17, queries=13, window=13),
+    "mixed": problem(heads=2, group=3, dtypes=(0, 1, 2, 1), layouts=(4, 3, 2, 1), sinks=4, recent=3, pool=2, threads=2),
+    "seven-bits": problem(hidden=40, seven_bits=True, value_dim=5, dtypes=(2, 2, 2, 2)),
     "all-kept": problem(tokens=17, budget=17),
     "none-kept": problem(budget=0),
     "one-token": problem(tokens=1, queries=1, window=1, budget=0),
