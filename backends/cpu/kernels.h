@@ -13,6 +13,7 @@
 #define CKV_CPU_STEP_MAX 8      /* upper bound of every norm_step */
 #define CKV_CPU_VALUE_MAX 32639 /* of |q|, spec 5.2 */
 #define CKV_CPU_NO_EXPONENT (-1000)
+#define CKV_CPU_TAKEN 0u /* in the array of stage-2 ranks, which are above 0 but for NaN, kept as 1 */
 
 typedef struct ckv_cpu_kernels {
     const char *isa;
@@ -34,6 +35,19 @@ typedef struct ckv_cpu_kernels {
     int64_t (*weights)(float *row, int count, float greatest);
     /* mean[i] = fma(rows[q * stride + i], r[q], mean[i]), q ascending. */
     void (*accumulate)(float *mean, const float *rows, int64_t stride, const float *r, int queries, int count);
+
+    /* Select.  The ranks of a, and the greatest magnitudes that it and v have so far. */
+    void (*rank)(uint32_t *ranks, const float *a, const float *v, int64_t count, uint32_t *greatest_a,
+                 uint32_t *greatest_v);
+    /* Replaces ranks of at least `taken` by CKV_CPU_TAKEN, others by those of stage 2. */
+    void (*score)(uint32_t *ranks, const float *a, const float *v, int64_t count, uint32_t taken, float epsilon);
+    /* Those of n ranks in [low, high] to bin, which holds n; returns how many, and
+     * adds to *above how many are above. */
+    int64_t (*gather)(const uint32_t *ranks, int64_t n, uint32_t low, uint32_t high, uint32_t *bin, int64_t *above);
+    /* Positions, from `first` on, of the ranks CKV_CPU_TAKEN and those of at least `least`, and
+     * their stages; returns how many.  Both arrays hold `count`. */
+    int64_t (*keep)(const uint32_t *rank, int32_t first, int64_t count, uint32_t least, int32_t *positions,
+                    uint8_t *stages);
 
     /* Norm: `count` elements to a row, sanitised; returns 1 if some was NaN or infinite. */
     uint32_t (*load_row)(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count);

@@ -7,6 +7,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 #define STEP 2     /* vpmaddwd: two products of int16 summed in int32 */
 #define ROWS 4     /* with 24 columns 12 accumulators, 2 of W, 1 of q and 1 product: */
 #define COLUMNS 24 /* all 16 registers; the third vector of W is read from memory each time */
@@ -78,6 +80,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx2 = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

@@ -7,6 +7,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 /* vpmaddwd and vpaddd; in assembly, because gcc 12 moves the accumulators of intrinsics
  * to memory and back. */
 #ifdef CKV_CPU_EMULATED
@@ -53,6 +55,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512 = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

@@ -8,6 +8,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 /* In assembly: gcc 12 moves the accumulators of the intrinsic to memory and back.  The
  * broadcast is an instruction of its own, since one in each product's operand would be
  * a load for each, and loads are no quicker than products. */
@@ -54,6 +56,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

@@ -8,6 +8,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 #include <cpuid.h>
 
 #define STEP 2
@@ -88,6 +90,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_avxvnni = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

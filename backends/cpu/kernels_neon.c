@@ -6,6 +6,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 #define STEP 1 /* smlal: one product of int16 added to int32 */
 #define ROWS 4 /* 16 accumulators of the 32 registers */
 #define COLUMNS 16
@@ -53,6 +55,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

@@ -9,6 +9,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 #ifdef __linux__
 #include <sys/auxv.h>
 #endif
@@ -76,6 +78,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon_i8mm = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

@@ -6,6 +6,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_select.h"
+
 #define STEP 2
 #define ROWS 4
 #define COLUMNS 16
@@ -43,6 +45,10 @@ const ckv_cpu_kernels ckv_cpu_kernels_portable = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
     .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,

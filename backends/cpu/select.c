@@ -12,13 +12,12 @@
 #include "cpu.h"
 #include "lib/numeric.h"
 #include "lib/sizes.h"
-#include "load.h"
 
 #define BINS 2048 /* 11 bits at a time: 11, 11, 10 */
 #define SAMPLE 2048
 #define SAMPLE_WIDTH 96 /* a sample's deviation is at most sqrt(2048) / 2 places, under 23 */
 #define CHUNK 256
-#define TAKEN 0u /* in the array of stage-2 ranks, which are above 0 but for NaN, kept as 1 */
+#define TAKEN CKV_CPU_TAKEN
 
 typedef struct job {
     const ckv_plan *plan;
@@ -103,20 +102,6 @@ static uint32_t find_rank(const uint32_t *ranks, int64_t n, int64_t *count, int6
     return prefix;
 }
 
-/* Ranks in [low, high] to s->bin; returns how many, and adds those above to *above. */
-static int64_t gather(const uint32_t *ranks, int64_t n, uint32_t low, uint32_t high, const scratch *s, int64_t *above)
-{
-    uint32_t *bin = s->bin, range = high - low;
-    int64_t inside = 0, more = 0;
-    for (int64_t i = 0; i < n; i++) {
-        bin[inside] = ranks[i];
-        inside += ranks[i] - low <= range;
-        more += ranks[i] > high;
-    }
-    *above += more;
-    return inside;
-}
-
 /* The rank in the sample that is the place-th greatest of `count`. */
 static uint32_t sampled(const uint32_t *ranks, int64_t n, int64_t count, int64_t place, const scratch *s)
 {
@@ -129,7 +114,7 @@ static uint32_t sampled(const uint32_t *ranks, int64_t n, int64_t count, int64_t
 
 /* `count` of the ranks of positions [low, high).  The bracket is four deviations wide to
  * either side, or more, of where a random sample would put the cut. */
-static cut find_cut(const scratch *s, int64_t low, int64_t high, int64_t count)
+static cut find_cut(const ckv_cpu_kernels *kernels, const scratch *s, int64_t low, int64_t high, int64_t count)
 {
     const uint32_t *ranks = s->rank + low, *from = ranks;
     int64_t n = high - low, left = n, above = 0, equal;
@@ -139,7 +124,7 @@ static cut find_cut(const scratch *s, int64_t low, int64_t high, int64_t count)
         int64_t place = count * SAMPLE / n;
         uint32_t top = sampled(ranks, n, SAMPLE, place - SAMPLE_WIDTH, s);
         uint32_t bottom = sampled(ranks, n, SAMPLE, place + SAMPLE_WIDTH, s);
-        int64_t inside = gather(ranks, n, bottom, top, s, &above);
+        int64_t inside = kernels->gather(ranks, n, bottom, top, s->bin, &above);
         if (above < count && count <= above + inside) {
             from = s->bin;
             left = inside;
@@ -151,23 +136,6 @@ static cut find_cut(const scratch *s, int64_t low, int64_t high, int64_t count)
         for (c.end = low; count > 0; c.end++)
             count -= s->rank[c.end] == c.rank;
     return c;
-}
-
-/* Spec 6.4, with 1 for a NaN's rank: no number's rank is that low.  Integers as far as
- * they go, so that compilers make vectors of it: those of numbers above 0 are in order,
- * and those of numbers below 0 are negative. */
-static inline uint32_t stage2_rank(float attention, float norm, float epsilon)
-{
-    const int32_t least_a = 0x00800000 /* 2^-126 */, most_a = 0x49800000 /* 2^20 */;
-    const int32_t least_v = 0x0d800000 /* 2^-100 */, most_v = 0x74800000 /* 2^106 */;
-    int32_t a = (int32_t)ckv_bits(attention), v = (int32_t)ckv_bits(norm);
-    uint32_t is_nan =
-        ckv_cpu_mask((a & INT32_MAX) > (int32_t)CKV_INF_BITS) | ckv_cpu_mask((v & INT32_MAX) > (int32_t)CKV_INF_BITS);
-    uint32_t cut_a = (uint32_t)(a < most_a ? a : most_a) & ckv_cpu_mask(a >= least_a);
-    uint32_t cut_v = (uint32_t)(v < most_v ? v : most_v) & ckv_cpu_mask(v >= least_v);
-    float sum = ckv_float(cut_a) + epsilon;
-    uint32_t rank = ckv_bits(sum * ckv_float(cut_v)) | CKV_SIGN_BIT;
-    return (rank & ~is_nan) | (1u & is_nan);
 }
 
 /* One head's candidates, positions [low, high): what force leaves. */
@@ -204,13 +172,7 @@ static void rank_by_attention(const head *h)
         count = next_chunk(first, j->plan->tokens, nothing);
         const float *a = chunk(j->attention, h->g, first, count, room[0]);
         const float *v = chunk(j->norm, h->g, first, count, room[1]);
-        uint32_t *rank = h->s.rank + first;
-        for (int64_t i = 0; i < count; i++) {
-            uint32_t u = ckv_bits(a[i]), magnitude = u & ~CKV_SIGN_BIT, other = ckv_bits(v[i]) & ~CKV_SIGN_BIT;
-            greatest_a = magnitude > greatest_a ? magnitude : greatest_a;
-            greatest_v = other > greatest_v ? other : greatest_v;
-            rank[i] = ckv_rank_bits(u);
-        }
+        ckv_cpu_kernels_of(j->plan)->rank(h->s.rank + first, a, v, count, &greatest_a, &greatest_v);
     }
     flags |= greatest_a >= CKV_INF_BITS ? CKV_NONFINITE_ATTENTION : 0u;
     flags |= greatest_v >= CKV_INF_BITS ? CKV_NONFINITE_NORM : 0u;
@@ -218,23 +180,18 @@ static void rank_by_attention(const head *h)
         atomic_fetch_or_explicit(j->flags, flags, memory_order_relaxed);
 }
 
-/* TAKEN where a rank is at least `taken`, else that of stage 2. */
-static void score_chunk(uint32_t *rank, const float *a, const float *v, int64_t count, uint32_t taken, float epsilon)
-{
-    for (int64_t i = 0; i < count; i++)
-        rank[i] = (ckv_cpu_mask(rank[i] < taken) & stage2_rank(a[i], v[i], epsilon)) | TAKEN;
-}
-
+/* Replaces stage 1's ranks by stage 2's, TAKEN where stage 1 keeps. */
 static void rank_by_score(const head *h, int64_t keep)
 {
     const job *j = h->job;
     float room[2][CHUNK];
-    cut c = find_cut(&h->s, h->low, h->high, keep);
+    const ckv_cpu_kernels *kernels = ckv_cpu_kernels_of(j->plan);
+    cut c = find_cut(kernels, &h->s, h->low, h->high, keep);
     for (int64_t first = h->low, count; first < h->high; first += count) {
         count = next_chunk(first, h->high, c);
-        score_chunk(h->s.rank + first, chunk(j->attention, h->g, first, count, room[0]),
-                    chunk(j->norm, h->g, first, count, room[1]), count, first < c.end ? c.rank : c.rank + 1,
-                    j->plan->epsilon);
+        kernels->score(h->s.rank + first, chunk(j->attention, h->g, first, count, room[0]),
+                       chunk(j->norm, h->g, first, count, room[1]), count, first < c.end ? c.rank : c.rank + 1,
+                       j->plan->epsilon);
     }
 }
 
@@ -267,19 +224,11 @@ static void write_some(output *o, const uint32_t *rank, int64_t from, int64_t to
         }
 }
 
-/* The same without jumps: every position is written, and overwritten by the next unless
- * kept.  All of them must fit. */
-static void write_chunk(output *o, const uint32_t *rank, int64_t from, int64_t to, uint32_t least)
+/* The same; all of them must fit. */
+static void write_chunk(const ckv_cpu_kernels *kernels, output *o, const uint32_t *rank, int64_t from, int64_t to,
+                        uint32_t least)
 {
-    int32_t *positions = o->positions;
-    uint8_t *stages = o->stages;
-    int64_t at = o->at;
-    for (int64_t i = from; i < to; i++) {
-        positions[at] = (int32_t)i;
-        stages[at] = (uint8_t)(CKV_KEPT_STAGE1 + (rank[i] != TAKEN));
-        at += rank[i] - 1u >= least - 1u; /* TAKEN - 1 is above all */
-    }
-    o->at = at;
+    o->at += kernels->keep(rank + from, (int32_t)from, to - from, least, o->positions + o->at, o->stages + o->at);
 }
 
 static void write_kept(const head *h, int64_t keep)
@@ -287,12 +236,15 @@ static void write_kept(const head *h, int64_t keep)
     const job *j = h->job;
     int64_t budget = j->plan->budget;
     output o = {j->kept->positions, j->kept->stages, h->g * budget, (h->g + 1) * budget};
-    cut c = find_cut(&h->s, h->low, h->high, keep);
+    cut c = find_cut(ckv_cpu_kernels_of(j->plan), &h->s, h->low, h->high, keep);
     write_forced(&o, 0, h->low);
     for (int64_t first = h->low, count; first < h->high; first += count) {
         count = next_chunk(first, h->high, c);
-        (o.stages != NULL && count < o.end - o.at ? write_chunk : write_some)(&o, h->s.rank, first, first + count,
-                                                                              first < c.end ? c.rank : c.rank + 1);
+        uint32_t least = first < c.end ? c.rank : c.rank + 1;
+        if (o.stages != NULL && count < o.end - o.at)
+            write_chunk(ckv_cpu_kernels_of(j->plan), &o, h->s.rank, first, first + count, least);
+        else
+            write_some(&o, h->s.rank, first, first + count, least);
     }
     write_forced(&o, h->high, j->plan->tokens);
     j->kept->offsets[h->g + 1] = (int32_t)o.at;

@@ -85,4 +85,5 @@ static inline int64_t vsum_total(vsum s, int64_t added)
 }
 
 #include "load_avx2.h"
+#include "select_avx2.h"
 #include "transpose_avx2.h"
