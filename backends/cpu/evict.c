@@ -22,7 +22,7 @@
 typedef struct job {
     const ckv_plan *plan;
     const ckv_tensor *attention, *norm;
-    uint8_t *stages; /* [Hkv][n] by norms and bounds */
+    ckv_kept kept;   /* by norms and bounds; its stages [Hkv][n] */
     uint8_t *known;  /* [Hkv][n] 1: the norm, not its bound */
     int32_t *rows;   /* [Hkv][n] to work out */
     int64_t *counts; /* [Hkv] of rows */
@@ -43,7 +43,7 @@ static int lay_out(const ckv_plan *plan, char *at, job *j, size_t *total)
     if (at != NULL) {
         j->counts = (int64_t *)(void *)(at + offsets[0]);
         j->rows = (int32_t *)(void *)(at + offsets[1]);
-        j->stages = (uint8_t *)at + offsets[2];
+        j->kept.stages = (uint8_t *)at + offsets[2];
         j->known = (uint8_t *)at + offsets[3];
     }
     return 1;
@@ -80,16 +80,17 @@ int ckv_cpu_skip_pays(const ckv_plan *plan)
 static void list_unknown(const void *argument, int64_t g, int32_t worker)
 {
     const job *j = argument;
-    int64_t count = 0, first = g * j->plan->tokens;
-    const uint8_t *stages = j->stages + first;
-    uint8_t *known = j->known + first;
-    int32_t *rows = j->rows + first;
+    int64_t count = 0, budget = j->plan->budget;
+    const int32_t *positions = j->kept.positions + g * budget;
+    const uint8_t *stages = j->kept.stages + g * budget;
+    uint8_t *known = j->known + g * j->plan->tokens;
+    int32_t *rows = j->rows + g * j->plan->tokens;
     (void)worker;
-    for (int64_t i = 0; i < j->plan->tokens; i++) {
-        int wanted = stages[i] == CKV_KEPT_STAGE2 && known[i] == 0;
-        rows[count] = (int32_t)i;
+    for (int64_t i = 0; i < budget; i++) {
+        int wanted = stages[i] == CKV_KEPT_STAGE2 && known[positions[i]] == 0;
+        rows[count] = positions[i];
         count += wanted;
-        known[i] |= (uint8_t)wanted;
+        known[positions[i]] |= (uint8_t)wanted;
     }
     j->counts[g] = count;
 }
@@ -111,6 +112,8 @@ uint32_t ckv_cpu_select_skipping(const ckv_plan *plan, const ckv_tensor *attenti
     uint32_t flags;
     size_t own;
     lay_out(plan, workspace, &j, &own);
+    j.kept.positions = kept->positions; /* the last selection's stay there */
+    j.kept.offsets = kept->offsets;
     workspace = (char *)workspace + own;
     *exact_norms = 0;
     flags = ckv_cpu_bound_norms(plan, value, projection, ranks ? norm : NULL, scale, workspace);
@@ -118,7 +121,7 @@ uint32_t ckv_cpu_select_skipping(const ckv_plan *plan, const ckv_tensor *attenti
         int64_t unknown;
         memset(j.known, 0, (size_t)plan->kv_heads * (size_t)plan->tokens);
         do {
-            ckv_cpu_select_stages(plan, attention, norm, j.stages, workspace);
+            ckv_cpu_select(plan, attention, norm, &j.kept, workspace);
             ckv_cpu_for_each(plan->context, plan->kv_heads, list_unknown, &j);
             unknown = total(&j);
             *exact_norms += unknown;
@@ -127,8 +130,11 @@ uint32_t ckv_cpu_select_skipping(const ckv_plan *plan, const ckv_tensor *attenti
         } while (unknown > 0);
     } else { /* no norm is looked at */
         memset(norm->data, 0, (size_t)plan->kv_heads * (size_t)plan->tokens * sizeof(float));
+        ckv_cpu_select(plan, attention, norm, &j.kept, workspace);
     }
-    return flags | ckv_cpu_select(plan, attention, norm, kept, workspace);
+    if (kept->stages != NULL)
+        memcpy(kept->stages, j.kept.stages, (size_t)plan->kv_heads * (size_t)plan->budget);
+    return flags;
 }
 
 uint32_t ckv_cpu_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
