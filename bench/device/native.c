@@ -63,7 +63,9 @@ static int find_cuda(struct native *n)
 
 static int find_hip(struct native *n)
 {
-    n->library = dlopen("libamdhip64.so", RTLD_NOW | RTLD_LOCAL);
+    static const char *const names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && n->library == NULL; i++)
+        n->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     return n->library != NULL && find(n, "hipStreamCreateWithFlags", &n->create) &&
            find(n, "hipStreamDestroy", &n->destroy) && find(n, "hipStreamSynchronize", &n->wait) &&
            find(n, "hipMemcpyDtoDAsync", &n->copy);
