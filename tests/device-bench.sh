@@ -36,7 +36,7 @@ lines() {
 }
 
 says() {
-    grep -q "$1" "$work/err" || { cat "$work/err"; return 1; }
+    grep -q -e "$1" "$work/err" || { cat "$work/err"; return 1; }
 }
 
 bad_option() {
@@ -83,8 +83,11 @@ expect "a spoiled selection is found" spoiled select positions
 expect "a spoiled compaction is found" spoiled compact values
 expect "a spoiled eviction is found" spoiled evict positions
 expect "a spoiled compaction in place is found" spoiled compact-in-place values
-if [ -x "$top_builddir/tests/unit/test_select" ] && [ -x "$top_builddir/ckv" ] && command -v bash >/dev/null; then
+if [ -x "$top_builddir/tests/unit/test_compact" ] && [ -x "$top_builddir/ckv" ] && command -v bash >/dev/null; then
     expect "device-check runs whole" whole_check
-    refuse "device-check fails with a spoiled stage" check --quick -- --spoil norm
+fi
+if command -v bash >/dev/null; then
+    expect "the layer alone" check --quick --layer-only
+    refuse "device-check fails with a spoiled stage" check --quick --layer-only -- --spoil norm
 fi
 finish

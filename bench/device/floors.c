@@ -35,6 +35,7 @@ static double limbs(const struct subject *subject)
  *          read, norms written
  * select   attention and norms read, positions and stages written
  * compact  kept rows of keys and values read and written
+ * evict    score, norm and select, with every norm
  */
 struct work work_of(const struct subject *subject, enum stage stage)
 {
@@ -64,6 +65,15 @@ struct work work_of(const struct subject *subject, enum stage stage)
     }
 }
 
+/* What evict must do of a stage: where it leaves norms out, those of stage 2's entries
+ * are made in any case. */
+static double share_of(const struct subject *subject, enum stage stage)
+{
+    const ckv_plan *plan = subject->plan;
+    int64_t first = plan->stage1 > plan->forced ? plan->stage1 : plan->forced;
+    return stage == NORM && ckv_gpu_skips(plan) ? (double)(plan->budget - first) / (double)plan->tokens : 1;
+}
+
 double floor_of(const struct subject *subject, enum stage stage, const struct chip *chip, double measured,
                 const char **bound)
 {
@@ -71,7 +81,7 @@ double floor_of(const struct subject *subject, enum stage stage, const struct ch
     double bandwidth = chip != NULL ? chip->bytes : measured, sum = 0, compute;
     if (stage == EVICT || stage == REPLAY) { /* one stage after the other */
         for (int i = SCORE; i <= SELECT; i++)
-            sum += floor_of(subject, (enum stage)i, chip, measured, bound);
+            sum += floor_of(subject, (enum stage)i, chip, measured, bound) * share_of(subject, (enum stage)i);
         *bound = "stages";
         return sum;
     }
