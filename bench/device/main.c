@@ -79,15 +79,16 @@ static void check_all(struct report *report, struct subject *subject, const stru
         struct stage_call call = {subject, stages[i]};
         if (stages[i] == EVICT) /* what select left must not stand in for it */
             report->bad += !clear(subject, SELECTION, 0, subject->selection_bytes);
-        if (stages[i] == IN_PLACE && native != NULL && native_has_graphs(native)) {
-            subject->run.stream = native_stream(native);
-            *has_graph = capture(report, subject, wanted, native);
-            subject->run.stream = own;
-        } else if (stages[i] == IN_PLACE)
-            report_skip(report, REPLAY, "graphs are CUDA's alone here");
         check(report, subject, wanted, stages[i], call_stage, &call);
     }
     report->bad += !subject_fill(subject);
+    if (native != NULL && native_has_graphs(native)) {
+        subject->run.stream = native_stream(native);
+        *has_graph = capture(report, subject, wanted, native);
+        subject->run.stream = own;
+    } else {
+        report_skip(report, REPLAY, "graphs are CUDA's alone here");
+    }
 }
 
 static void time_all(struct report *report, struct subject *subject, struct native *native, int has_graph)
