@@ -167,7 +167,8 @@ struct report {
     const struct chip *chip;
     double bandwidth; /* measured; 0: not yet */
     FILE *json;
-    int bad; /* differences and failures */
+    int good[STAGES]; /* of this case: ran, with the bytes wanted; only such are timed */
+    int bad;          /* differences and failures */
 };
 
 void report_head(const struct report *report);

@@ -43,12 +43,13 @@ static void check(struct report *report, struct subject *subject, const struct w
         else
             equal = wanted == NULL ? 1 : verify(subject, wanted, stage, report->options->spoil == (int)stage);
     }
+    report->good[stage] = equal == 1;
     if (wanted != NULL || equal != 1)
         report_check(report, stage, equal);
 }
 
 /* Records evict into a graph, and looks at what a replay gives. */
-static int capture(struct report *report, struct subject *subject, const struct wanted *wanted, struct native *native)
+static void capture(struct report *report, struct subject *subject, const struct wanted *wanted, struct native *native)
 {
     struct stage_call call = {subject, EVICT};
     const ckv_gpu *gpu = subject->gpu;
@@ -56,25 +57,24 @@ static int capture(struct report *report, struct subject *subject, const struct 
     int code;
     if (!native_capture(native, call_stage, &call, &nodes)) {
         report_check(report, REPLAY, -1);
-        return 0;
+        return;
     }
     printf("  a graph of ckv_evict has %zu nodes\n", nodes);
     /* A driver that ran the calls in place of recording them shows itself here. */
     code = gpu->driver->wait(gpu->device, subject->run.stream);
     if (code != CKV_GPU_OK || !clear(subject, SELECTION, 0, subject->selection_bytes)) {
         report_check(report, REPLAY, -1);
-        return 0;
+        return;
     }
     check(report, subject, wanted, REPLAY, native_replay, native);
-    return 1;
 }
 
 static void check_all(struct report *report, struct subject *subject, const struct wanted *wanted,
-                      struct native *native, int *has_graph)
+                      struct native *native)
 {
     static const enum stage stages[] = {SCORE, NORM, SELECT, COMPACT, EVICT, IN_PLACE};
     void *own = subject->run.stream;
-    *has_graph = 0;
+    memset(report->good, 0, sizeof report->good);
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
         struct stage_call call = {subject, stages[i]};
         if (stages[i] == EVICT) /* what select left must not stand in for it */
@@ -84,21 +84,21 @@ static void check_all(struct report *report, struct subject *subject, const stru
     report->bad += !subject_fill(subject);
     if (native != NULL && native_has_graphs(native)) {
         subject->run.stream = native_stream(native);
-        *has_graph = capture(report, subject, wanted, native);
+        capture(report, subject, wanted, native);
         subject->run.stream = own;
     } else {
         report_skip(report, REPLAY, "graphs are CUDA's alone here");
     }
 }
 
-static void time_all(struct report *report, struct subject *subject, struct native *native, int has_graph)
+static void time_all(struct report *report, struct subject *subject, struct native *native)
 {
     void *own = subject->run.stream;
     for (int stage = 0; stage < STAGES; stage++) {
         struct stage_call call = {subject, (enum stage)stage};
         struct times times;
         int good;
-        if (stage == REPLAY && !has_graph)
+        if (!report->good[stage])
             continue;
         if (stage == REPLAY)
             subject->run.stream = native_stream(native);
@@ -137,7 +137,7 @@ static void on_device(struct report *report, const struct layer *layer, const ck
     struct subject subject = {.gpu = gpu};
     struct native *native = NULL;
     void *saved;
-    int has_graph, code = gpu->driver->enter(gpu->device, &saved), opened;
+    int code = gpu->driver->enter(gpu->device, &saved), opened;
     report->subject = &subject;
     if (code != CKV_GPU_OK) {
         report->bad += 1;
@@ -153,11 +153,10 @@ static void on_device(struct report *report, const struct layer *layer, const ck
             time_copy(report, &subject, native);
         }
         report_case(report);
-        check_all(report, &subject, wanted, native, &has_graph);
+        check_all(report, &subject, wanted, native);
         if (report->options->dump != NULL && report->options->dump_tokens == layer->tokens)
             report->bad += !dump(&subject, report->options);
-        if (report->bad == 0)
-            time_all(report, &subject, native, has_graph);
+        time_all(report, &subject, native);
         native_close(native);
     }
     report->bad += !opened;
@@ -230,6 +229,7 @@ int main(int argc, char **argv)
     int status = options_read(&options, argc, argv);
     if (status >= 0)
         return status;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* in step with stderr, and whole when stopped */
     context = open_context(&options);
     if (context == NULL)
         return NO_DEVICE;

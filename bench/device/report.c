@@ -147,7 +147,7 @@ void report_times(const struct report *report, enum stage stage, const struct ti
     const char *bound;
     struct work work = work_of(report->subject, stage);
     double least = floor_of(report->subject, stage, report->chip, report->bandwidth, &bound);
-    if (stage == SCORE)
+    if (stage == SCORE || (stage == NORM && !report->good[SCORE]))
         printf("  %-17s %10s %10s %10s %4s %10s %7s  %s\n", "stage", "median ms", "min", "max", "runs", "floor ms",
                "share", "bound");
     printf("  %-17s %10.4f %10.4f %10.4f %4d %10.4f %6.1f%%  %s\n", stage_names[stage], times->median * 1e3,
