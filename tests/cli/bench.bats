@@ -204,8 +204,9 @@ for line in map(json.loads, open("../stdout")):
     export CKV_OPENBLAS=$PWD/right.so
     ckv bench --targets --quick --shapes tiny.json --threads 2 --repeats 1 --min-time 0 --json
     ends 0
-    lines 'all(l["median"] > 0 and math.isclose(l["ratio"], l["against_seconds"] / l["median"], rel_tol=1e-6)
-        for l in of(kind="target"))'
+    # Of so small a layer, what is left of it without the score may be nothing.
+    lines 'all((l["median"] > 0 or l["target"].startswith("norm + selection"))
+        and math.isclose(l["ratio"], l["against_seconds"] / l["median"], rel_tol=1e-6) for l in of(kind="target"))'
     lines '{l["target"] for l in of(kind="target")} == {"dense norm, 1K tokens",
         "norm + selection, 1K tokens, keep 0.4", "norm + selection, 1K tokens, keep 0.2",
         "whole layer, 1K tokens, keep 0.4", "select, 2 x 8K", "score + pool, 2K tokens",
