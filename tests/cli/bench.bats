@@ -161,13 +161,20 @@ for line in map(json.loads, open("../stdout")):
 
 @test "a peer whose results are not ours is an error" {
     need_python
-    make_blas wrong -DFACTOR=1.05f
+    # Its norms, from values 8 wide; then its attention, from keys 16 wide.
+    make_blas wrong -DWRONG_K=8
     export CKV_OPENBLAS=$PWD/wrong.so
     bench --json
     need_nth_element
     [[ $status -eq 1 ]]
     says_in_one_line Tiny peers compared
-    lines 'of(kind="agreement")[0]["agrees"] is False and of(kind="agreement")[0]["norm_error"] > 1e-2'
+    lines '[(l["agrees"], l["norm_error"] > 1e-2, l["attention_error"] < 1e-5)
+        for l in of(kind="agreement")] == [(False, True, True)]'
+    make_blas other -DWRONG_K=16
+    CKV_OPENBLAS=$PWD/other.so bench --json
+    [[ $status -eq 1 ]]
+    lines '[(l["agrees"], l["norm_error"] < 1e-2, l["attention_error"] > 1e-2)
+        for l in of(kind="agreement")] == [(False, True, True)]'
 }
 
 @test "without OpenBLAS its peers are missing, with the reason, and the rest is there" {
