@@ -175,6 +175,10 @@ for line in map(json.loads, open("../stdout")):
     [[ $status -eq 1 ]]
     lines '[(l["agrees"], l["norm_error"] < 1e-2, l["attention_error"] > 1e-2)
         for l in of(kind="agreement")] == [(False, True, True)]'
+    make_blas nan -DWRONG_K=8 "-DWRONG=(0.0f/0.0f)"
+    CKV_OPENBLAS=$PWD/nan.so bench --json
+    [[ $status -eq 1 ]]
+    lines '[(l["agrees"], l["norm_error"]) for l in of(kind="agreement")] == [(False, None)]'
 }
 
 @test "without OpenBLAS its peers are missing, with the reason, and the rest is there" {
