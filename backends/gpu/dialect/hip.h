@@ -43,8 +43,13 @@ FUNCTION void barrier_all(void)
 #define local_add(p, x) __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_WORKGROUP)
 #define global_or(p, x) __hip_atomic_fetch_or(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
 #define global_add(p, x) __hip_atomic_fetch_add(p, x, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT)
+FUNCTION i32 clz32(u32 u)
+{
+    return u == 0 ? 32 : __builtin_clz(u);
+}
 
 typedef float f32x4 __attribute__((ext_vector_type(4)));
+typedef unsigned int u32x4 __attribute__((ext_vector_type(4)));
 #define load4(p) (*(const f32x4 *)(p))
 
 #if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)

@@ -67,9 +67,17 @@ FUNCTION i32 global_add(i32 *p, i32 x)
     *p = old + x;
     return old;
 }
+FUNCTION i32 clz32(u32 u)
+{
+    return u == 0 ? 32 : __builtin_clz(u);
+}
+
 typedef struct f32x4 {
     f32 x, y, z, w;
 } f32x4;
+typedef struct u32x4 {
+    u32 x, y, z, w;
+} u32x4;
 FUNCTION f32x4 load4(const f32 *p)
 {
     f32x4 v;

@@ -48,9 +48,9 @@ typedef struct ckv_params {
     i32 value_bits, steps; /* 22 - B; groups of 4 or 32 channels a kernel route works in */
     i32 columns;           /* outputs of a head, padded */
     i32 listed;            /* 1: rows come from at_list, 0: all rows */
-    i32 in_place, row_elements, element_bytes, want_stages;
+    i32 row_elements, element_bytes, unit, want_stages;
     f32 scale, epsilon, window_inverse, group_inverse, pool_inverse, bound_slack;
-    i32 list_from, reserved;
+    i32 reserved;
 } ckv_params;
 
 #endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kernel, after the dialect's header. */
+#include "params.h"
+
+#include "number.h"
+
+#include "compact.h"
+#include "norm_int.h"
+#include "probe.h"
+#include "quantize.h"
+#include "score.h"
+#include "select.h"

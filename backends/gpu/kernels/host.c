@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels for host. */
+#include "../dialect/host.h"
+
+#include "all.h"
