@@ -16,18 +16,50 @@ typedef struct ckv_kept {
     int32_t *positions;
     int32_t *offsets;
     uint8_t *stages; /* may be NULL */
+    void *buffer;    /* of the three, or NULL */
 } ckv_kept;
+
+/* What a call of a device backend works with beside its tensors. */
+typedef struct ckv_launch {
+    int32_t memory;  /* CKV_MEMORY_*: of every pointer of the call */
+    void *stream;    /* of the caller's, or NULL */
+    void *workspace; /* CKV_MEMORY_DEVICE only */
+    void *buffer;    /* of workspace and flags, or NULL */
+    void *device_flags;
+    uint32_t flags; /* out, with CKV_MEMORY_HOST */
+} ckv_launch;
+
+/* The stages of a backend that has memory of its own, and can fail. */
+typedef struct ckv_device_stages {
+    ckv_status (*score)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
+                        const ckv_tensor *attention, ckv_launch *launch);
+    ckv_status (*norm)(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                       const ckv_tensor *norm, ckv_launch *launch);
+    /* Also where the budget is all tokens or none, when the memory is the device's. */
+    ckv_status (*select)(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                         const ckv_kept *kept, ckv_launch *launch);
+    ckv_status (*compact)(const ckv_plan *plan, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to,
+                          ckv_launch *launch);
+    ckv_status (*evict)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
+                        const ckv_projection *projection, const ckv_kept *kept, ckv_launch *launch);
+
+    /* The projection on the device, from the host's: p->packed. */
+    ckv_status (*open_projection)(ckv_projection *projection);
+    void (*close_projection)(ckv_projection *projection);
+} ckv_device_stages;
 
 typedef struct ckv_backend {
     const char *name;
 
     int32_t (*device_count)(void);
+    const char *(*absence)(void); /* optional: why device_count is 0 */
     const char *(*device_name)(int32_t device);
     const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
     const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
 
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);
+    void (*close_device)(ckv_context *context); /* optional: undoes it */
 
     /* Optional pair: the projection in a layout of the backend's own, made once with
      * it; size 0 on overflow. */
@@ -36,6 +68,8 @@ typedef struct ckv_backend {
 
     /* Bytes that any stage of the plan, and the whole, needs; 0 when that overflows. */
     size_t (*workspace_size)(const ckv_plan *plan);
+
+    const ckv_device_stages *device; /* NULL: the stages below, in host memory, which cannot fail */
 
     uint32_t (*score)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
                       void *workspace);
@@ -51,6 +85,9 @@ typedef struct ckv_backend {
 } ckv_backend;
 
 extern const ckv_backend ckv_backend_cpu;
+extern const ckv_backend ckv_backend_cuda;
+extern const ckv_backend ckv_backend_hip;
+extern const ckv_backend ckv_backend_opencl;
 extern const ckv_backend ckv_backend_ref;
 
 #endif

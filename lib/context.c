@@ -79,7 +79,7 @@ static void describe(int32_t index, ckv_device_info *info)
     if (entry->backend == NULL)
         return;
     if (entry->backend->device_count() == 0) {
-        info->reason = "no device";
+        info->reason = entry->backend->absence == NULL ? "no device" : entry->backend->absence();
         return;
     }
     info->device = index;
@@ -178,16 +178,22 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
             return status;
     }
     *out = ckv_context_allocate(&draft, sizeof draft, "context");
-    if (*out == NULL)
+    if (*out == NULL) {
+        if (draft.backend->close_device != NULL)
+            draft.backend->close_device(&draft);
         return CKV_ERROR_NO_MEMORY;
+    }
     **out = draft;
     return CKV_OK;
 }
 
 void ckv_context_destroy(ckv_context *context)
 {
-    if (context != NULL)
-        ckv_context_release(context, context);
+    if (context == NULL)
+        return;
+    if (context->backend->close_device != NULL)
+        context->backend->close_device(context);
+    ckv_context_release(context, context);
 }
 
 int32_t ckv_device_count(const ckv_context *context)

@@ -201,6 +201,8 @@ static ckv_status pack(ckv_projection *p)
 {
     const ckv_context *context = p->context;
     size_t size;
+    if (context->backend->device != NULL)
+        return context->backend->device->open_projection(p);
     if (context->backend->projection_pack == NULL)
         return CKV_OK;
     size = context->backend->projection_size(context, p);
@@ -268,6 +270,8 @@ void ckv_projection_destroy(ckv_projection *projection)
 {
     if (projection == NULL)
         return;
+    if (projection->context->backend->device != NULL)
+        projection->context->backend->device->close_projection(projection);
     if (projection->packed != NULL)
         ckv_context_release(projection->context, projection->packed);
     if (projection->weights != NULL)

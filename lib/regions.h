@@ -7,6 +7,7 @@
 
 typedef struct ckv_region {
     const char *name;
+    const void *buffer;    /* that the two are offsets into, or NULL */
     uintptr_t first, last; /* the byte past the end */
     int is_output;
 } ckv_region;
@@ -18,7 +19,9 @@ typedef struct ckv_regions {
     int count;
 } ckv_regions;
 
-void ckv_regions_add(ckv_regions *regions, const char *name, const void *data, size_t size, int is_output);
+/* NULL data outside a buffer is no memory. */
+void ckv_regions_add(ckv_regions *regions, const char *name, const void *buffer, const void *data, size_t size,
+                     int is_output);
 void ckv_regions_add_tensor(ckv_regions *regions, const char *name, const ckv_tensor *view, int is_output);
 
 /* CKV_ERROR_STRIDE naming the output and what it overlaps. */

@@ -30,13 +30,38 @@ void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t ca
     selection->offsets = offsets;
 }
 
-/* Opens a call: the plan, the run's workspace aligned for the backend, and the list
- * of the call's memory. */
-static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace, ckv_regions *regions)
+/* One call: what the run said, its workspace aligned for the backend, and the list of
+ * its memory. */
+typedef struct call {
+    ckv_launch launch;
+    void *workspace;
+    ckv_regions regions;
+} call;
+
+/* How device memory is named can be checked only so far: the rest is the caller's word. */
+static ckv_status check_memory(const ckv_plan *plan, const ckv_run *run)
+{
+    if (run->memory != CKV_MEMORY_HOST && run->memory != CKV_MEMORY_DEVICE)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "run: memory %d, wanted CKV_MEMORY_HOST or CKV_MEMORY_DEVICE",
+                        (int)run->memory);
+    if (run->memory == CKV_MEMORY_DEVICE && plan->backend->device == NULL)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
+                        "run: memory CKV_MEMORY_DEVICE, wanted CKV_MEMORY_HOST, since backend '%s' has no other",
+                        plan->backend->name);
+    if (run->memory == CKV_MEMORY_HOST && run->buffer != NULL)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "run: buffer set, wanted NULL with CKV_MEMORY_HOST");
+    if (((uintptr_t)run->device_flags & 3u) != 0u)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "run: device_flags %p, wanted an address aligned to 4",
+                        run->device_flags);
+    return CKV_OK;
+}
+
+static ckv_status open_run(const ckv_plan *plan, ckv_run *run, call *c)
 {
     ckv_run known;
     size_t need, slack;
     ckv_status status;
+    memset(c, 0, sizeof *c);
     ckv_run_init(&known, NULL, 0);
     status = ckv_struct_read(&known, sizeof known, offsetof(ckv_run, flags) + sizeof known.flags, run, "run");
     if (status != CKV_OK)
@@ -44,16 +69,35 @@ static ckv_status open_run(const ckv_plan *plan, ckv_run *run, void **workspace,
     run->flags = 0;
     if (plan == NULL)
         return ckv_fail_null("plan");
-    if (known.workspace == NULL)
+    status = check_memory(plan, &known);
+    if (status != CKV_OK)
+        return status;
+    c->launch.memory = known.memory;
+    if (known.memory == CKV_MEMORY_HOST && plan->backend->device != NULL)
+        return CKV_OK; /* the backend allocates its own */
+    if (known.workspace == NULL && known.buffer == NULL)
         return ckv_fail_null("run: workspace");
     need = plan->workspace + CKV_WORKSPACE_ALIGNMENT - 1;
     if (known.workspace_size < need)
         return ckv_fail(CKV_ERROR_CAPACITY, "run: workspace_size %zu, wanted at least %zu", known.workspace_size, need);
     slack = (size_t)(-(uintptr_t)known.workspace & (CKV_WORKSPACE_ALIGNMENT - 1));
-    *workspace = (char *)known.workspace + slack;
-    regions->count = 0;
-    ckv_regions_add(regions, "run: workspace", known.workspace, need, 1);
+    c->workspace = (char *)known.workspace + slack;
+    c->launch.workspace = c->workspace;
+    c->launch.buffer = known.buffer;
+    c->launch.stream = known.stream;
+    c->launch.device_flags = known.device_flags;
+    ckv_regions_add(&c->regions, "run: workspace", known.buffer, known.workspace, need, 1);
+    if (known.device_flags != NULL)
+        ckv_regions_add(&c->regions, "run: device_flags", known.buffer, known.device_flags, sizeof(uint32_t), 1);
     return CKV_OK;
+}
+
+/* A buffer stands for device memory. */
+static ckv_status check_buffer(const char *name, const void *buffer, const call *c)
+{
+    if (buffer == NULL || c->launch.memory == CKV_MEMORY_DEVICE)
+        return CKV_OK;
+    return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: buffer set, wanted NULL with CKV_MEMORY_HOST", name);
 }
 
 /* A size that the plan was made without, 0, cannot serve a stage that uses it. */
@@ -65,16 +109,17 @@ static ckv_status needs(const char *stage, const char *name, int64_t value)
 }
 
 /* A view that passed its rule joins the call's memory. */
-static ckv_status read_tensor(const ckv_tensor *given, const ckv_tensor_rule *rule, ckv_tensor *view,
-                              ckv_regions *regions)
+static ckv_status read_tensor(const ckv_tensor *given, const ckv_tensor_rule *rule, ckv_tensor *view, call *c)
 {
     ckv_status status = ckv_tensor_read(view, given, rule);
     if (status == CKV_OK)
-        ckv_regions_add_tensor(regions, rule->name, view, rule->is_output);
+        status = check_buffer(rule->name, view->buffer, c);
+    if (status == CKV_OK)
+        ckv_regions_add_tensor(&c->regions, rule->name, view, rule->is_output);
     return status;
 }
 
-static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
+static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, call *c)
 {
     ckv_tensor_rule rule = {"query", 3, {plan->query_heads, plan->queries, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
     ckv_status status = needs("scoring", "query_heads", plan->query_heads);
@@ -84,16 +129,16 @@ static ckv_status read_query(const ckv_plan *plan, const ckv_tensor *given, ckv_
         status = needs("scoring", "head_dim", plan->head_dim);
     if (status == CKV_OK)
         status = needs("scoring", "window", plan->window);
-    return status == CKV_OK ? read_tensor(given, &rule, view, regions) : status;
+    return status == CKV_OK ? read_tensor(given, &rule, view, c) : status;
 }
 
-static ckv_status read_key(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
+static ckv_status read_key(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, call *c)
 {
     ckv_tensor_rule rule = {"key", 3, {plan->kv_heads, plan->tokens, plan->head_dim}, -1, CKV_DTYPES_FLOAT, 0};
-    return read_tensor(given, &rule, view, regions);
+    return read_tensor(given, &rule, view, c);
 }
 
-static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, ckv_regions *regions)
+static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_tensor *view, call *c)
 {
     ckv_tensor_rule rule = {"value", 3, {plan->kv_heads, plan->tokens, plan->value_dim}, -1, CKV_DTYPES_FLOAT, 0};
     ckv_status status = needs("the norm", "query_heads", plan->query_heads);
@@ -101,7 +146,7 @@ static ckv_status read_value(const ckv_plan *plan, const ckv_tensor *given, ckv_
         status = needs("the norm", "value_dim", plan->value_dim);
     if (status == CKV_OK)
         status = needs("the norm", "hidden", plan->hidden);
-    return status == CKV_OK ? read_tensor(given, &rule, view, regions) : status;
+    return status == CKV_OK ? read_tensor(given, &rule, view, c) : status;
 }
 
 static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *projection)
@@ -121,15 +166,15 @@ static ckv_status check_projection(const ckv_plan *plan, const ckv_projection *p
 
 /* attention or norm [Hkv, n] F32, as an input or an output */
 static ckv_status read_scores(const ckv_plan *plan, const char *name, const ckv_tensor *given, int is_output,
-                              ckv_tensor *view, ckv_regions *regions)
+                              ckv_tensor *view, call *c)
 {
     ckv_tensor_rule rule = {name, 2, {plan->kv_heads, plan->tokens}, -1, CKV_DTYPES_F32, is_output};
-    return read_tensor(given, &rule, view, regions);
+    return read_tensor(given, &rule, view, c);
 }
 
 /* As an output of select and evict, as an input of compact. */
 static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *given, int is_output, ckv_kept *kept,
-                                 ckv_regions *regions)
+                                 call *c)
 {
     ckv_selection known;
     int64_t need = plan->budget * plan->kv_heads;
@@ -139,19 +184,23 @@ static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *give
                              "selection");
     if (status != CKV_OK)
         return status;
-    if (known.offsets == NULL)
+    status = check_buffer("selection", known.buffer, c);
+    if (status != CKV_OK)
+        return status;
+    if (known.offsets == NULL && known.buffer == NULL)
         return ckv_fail_null("selection: offsets");
-    if (known.positions == NULL && need > 0)
+    if (known.positions == NULL && known.buffer == NULL && need > 0)
         return ckv_fail_null("selection: positions");
     if (known.capacity < need)
         return ckv_fail(CKV_ERROR_CAPACITY, "selection: capacity %lld, wanted at least %lld", (long long)known.capacity,
                         (long long)need);
-    *kept = (ckv_kept){known.positions, known.offsets, known.stages};
-    ckv_regions_add(regions, "selection: positions", known.positions, (size_t)need * sizeof(int32_t), is_output);
-    ckv_regions_add(regions, "selection: offsets", known.offsets, ((size_t)plan->kv_heads + 1) * sizeof(int32_t),
+    *kept = (ckv_kept){known.positions, known.offsets, known.stages, known.buffer};
+    ckv_regions_add(&c->regions, "selection: positions", known.buffer, known.positions, (size_t)need * sizeof(int32_t),
                     is_output);
-    if (is_output)
-        ckv_regions_add(regions, "selection: stages", known.stages, (size_t)need, 1);
+    ckv_regions_add(&c->regions, "selection: offsets", known.buffer, known.offsets,
+                    ((size_t)plan->kv_heads + 1) * sizeof(int32_t), is_output);
+    if (is_output && known.stages != NULL)
+        ckv_regions_add(&c->regions, "selection: stages", known.buffer, known.stages, (size_t)need, 1);
     return CKV_OK;
 }
 
@@ -175,44 +224,57 @@ static void keep_trivially(const ckv_plan *plan, const ckv_kept *kept)
     }
 }
 
+/* Ends a call of a device backend; `flags` are the projection's. */
+static ckv_status close_run(ckv_status status, const call *c, uint32_t flags, ckv_run *run)
+{
+    if (status == CKV_OK && c->launch.memory == CKV_MEMORY_HOST)
+        run->flags = c->launch.flags | flags;
+    return status;
+}
+
 ckv_status ckv_score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention,
                      ckv_run *run)
 {
     ckv_tensor q, k, a;
-    ckv_regions regions;
-    void *workspace;
-    ckv_status status = open_run(plan, run, &workspace, &regions);
+    call c;
+    ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
-        status = read_query(plan, query, &q, &regions);
+        status = read_query(plan, query, &q, &c);
     if (status == CKV_OK)
-        status = read_key(plan, key, &k, &regions);
+        status = read_key(plan, key, &k, &c);
     if (status == CKV_OK)
-        status = read_scores(plan, "attention", attention, 1, &a, &regions);
+        status = read_scores(plan, "attention", attention, 1, &a, &c);
     if (status == CKV_OK)
-        status = ckv_regions_check(&regions);
-    if (status == CKV_OK)
-        run->flags = plan->backend->score(plan, &q, &k, &a, workspace);
-    return status;
+        status = ckv_regions_check(&c.regions);
+    if (status != CKV_OK)
+        return status;
+    if (plan->backend->device != NULL)
+        return close_run(plan->backend->device->score(plan, &q, &k, &a, &c.launch), &c, 0, run);
+    run->flags = plan->backend->score(plan, &q, &k, &a, c.workspace);
+    return CKV_OK;
 }
 
 ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
                     const ckv_tensor *norm, ckv_run *run)
 {
     ckv_tensor v, out;
-    ckv_regions regions;
-    void *workspace;
-    ckv_status status = open_run(plan, run, &workspace, &regions);
+    call c;
+    ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
-        status = read_value(plan, value, &v, &regions);
+        status = read_value(plan, value, &v, &c);
     if (status == CKV_OK)
         status = check_projection(plan, projection);
     if (status == CKV_OK)
-        status = read_scores(plan, "norm", norm, 1, &out, &regions);
+        status = read_scores(plan, "norm", norm, 1, &out, &c);
     if (status == CKV_OK)
-        status = ckv_regions_check(&regions);
-    if (status == CKV_OK)
-        run->flags = plan->backend->norm(plan, &v, projection, &out, workspace) | projection->flags;
-    return status;
+        status = ckv_regions_check(&c.regions);
+    if (status != CKV_OK)
+        return status;
+    if (plan->backend->device != NULL)
+        return close_run(plan->backend->device->norm(plan, &v, projection, &out, &c.launch), &c, projection->flags,
+                         run);
+    run->flags = plan->backend->norm(plan, &v, projection, &out, c.workspace) | projection->flags;
+    return CKV_OK;
 }
 
 ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
@@ -220,23 +282,24 @@ ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const c
 {
     ckv_tensor a, v;
     ckv_kept kept;
-    ckv_regions regions;
-    void *workspace;
-    ckv_status status = open_run(plan, run, &workspace, &regions);
+    call c;
+    ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
-        status = read_scores(plan, "attention", attention, 0, &a, &regions);
+        status = read_scores(plan, "attention", attention, 0, &a, &c);
     if (status == CKV_OK)
-        status = read_scores(plan, "norm", norm, 0, &v, &regions);
+        status = read_scores(plan, "norm", norm, 0, &v, &c);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, 1, &kept, &regions);
+        status = read_selection(plan, selection, 1, &kept, &c);
     if (status == CKV_OK)
-        status = ckv_regions_check(&regions);
+        status = ckv_regions_check(&c.regions);
     if (status != CKV_OK)
         return status;
-    if (is_trivial(plan))
+    if (is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
         keep_trivially(plan, &kept);
+    else if (plan->backend->device != NULL)
+        return close_run(plan->backend->device->select(plan, &a, &v, &kept, &c.launch), &c, 0, run);
     else
-        run->flags = plan->backend->select(plan, &a, &v, &kept, workspace);
+        run->flags = plan->backend->select(plan, &a, &v, &kept, c.workspace);
     return CKV_OK;
 }
 
@@ -262,7 +325,7 @@ static ckv_status check_kept(const ckv_plan *plan, const ckv_kept *kept)
  * row shares it. */
 static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
 {
-    if (from->data != to->data || !ckv_tensor_elements_apart(from))
+    if (from->data != to->data || from->buffer != to->buffer || !ckv_tensor_elements_apart(from))
         return 0;
     for (int i = 0; i < 3; i++)
         if (to->shape[i] > 1 && to->stride[i] != from->stride[i])
@@ -271,7 +334,7 @@ static int is_in_place(const ckv_tensor *from, const ckv_tensor *to)
 }
 
 static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, const ckv_tensor *given_to,
-                            ckv_tensor *from, ckv_tensor *to, ckv_regions *regions)
+                            ckv_tensor *from, ckv_tensor *to, call *c)
 {
     ckv_tensor_rule rule = {"from", 3, {plan->kv_heads, plan->tokens, 1}, 2, CKV_DTYPES_ANY, 0};
     ckv_status status = ckv_tensor_read(from, given_from, &rule);
@@ -281,15 +344,20 @@ static ckv_status read_rows(const ckv_plan *plan, const ckv_tensor *given_from, 
     status = ckv_tensor_read(to, given_to, &rule);
     if (status != CKV_OK)
         return status;
+    status = check_buffer("from", from->buffer, c);
+    if (status == CKV_OK)
+        status = check_buffer("to", to->buffer, c);
+    if (status != CKV_OK)
+        return status;
     if (ckv_tensors_overlap(from, to) && !is_in_place(from, to))
         return ckv_fail(CKV_ERROR_STRIDE,
                         "to: overlaps from, wanted the same data and strides (in place) or memory of its own");
     if (ckv_tensors_overlap(from, to)) {
         /* all of it, the rows that are left over too */
-        ckv_regions_add_tensor(regions, "to", to->shape[1] > from->shape[1] ? to : from, 1);
+        ckv_regions_add_tensor(&c->regions, "to", to->shape[1] > from->shape[1] ? to : from, 1);
     } else {
-        ckv_regions_add_tensor(regions, "from", from, 0);
-        ckv_regions_add_tensor(regions, "to", to, 1);
+        ckv_regions_add_tensor(&c->regions, "from", from, 0);
+        ckv_regions_add_tensor(&c->regions, "to", to, 1);
     }
     return CKV_OK;
 }
@@ -299,20 +367,22 @@ ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_s
 {
     ckv_tensor source, target;
     ckv_kept kept;
-    ckv_regions regions;
-    void *workspace;
-    ckv_status status = open_run(plan, run, &workspace, &regions);
+    call c;
+    ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
-        status = read_rows(plan, from, to, &source, &target, &regions);
+        status = read_rows(plan, from, to, &source, &target, &c);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, 0, &kept, &regions);
+        status = read_selection(plan, selection, 0, &kept, &c);
     if (status == CKV_OK)
-        status = ckv_regions_check(&regions);
-    if (status == CKV_OK)
+        status = ckv_regions_check(&c.regions);
+    if (status == CKV_OK && c.launch.memory == CKV_MEMORY_HOST)
         status = check_kept(plan, &kept);
-    if (status == CKV_OK && plan->budget > 0)
-        plan->backend->compact(plan, &source, &kept, &target);
-    return status;
+    if (status != CKV_OK || plan->budget == 0)
+        return status;
+    if (plan->backend->device != NULL)
+        return close_run(plan->backend->device->compact(plan, &source, &kept, &target, &c.launch), &c, 0, run);
+    plan->backend->compact(plan, &source, &kept, &target);
+    return CKV_OK;
 }
 
 ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
@@ -320,26 +390,28 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
 {
     ckv_tensor q, k, v;
     ckv_kept kept;
-    ckv_regions regions;
-    void *workspace;
-    ckv_status status = open_run(plan, run, &workspace, &regions);
+    call c;
+    ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
-        status = read_query(plan, query, &q, &regions);
+        status = read_query(plan, query, &q, &c);
     if (status == CKV_OK)
-        status = read_key(plan, key, &k, &regions);
+        status = read_key(plan, key, &k, &c);
     if (status == CKV_OK)
-        status = read_value(plan, value, &v, &regions);
+        status = read_value(plan, value, &v, &c);
     if (status == CKV_OK)
         status = check_projection(plan, projection);
     if (status == CKV_OK)
-        status = read_selection(plan, selection, 1, &kept, &regions);
+        status = read_selection(plan, selection, 1, &kept, &c);
     if (status == CKV_OK)
-        status = ckv_regions_check(&regions);
+        status = ckv_regions_check(&c.regions);
     if (status != CKV_OK)
         return status;
-    if (is_trivial(plan))
+    if (is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
         keep_trivially(plan, &kept);
+    else if (plan->backend->device != NULL)
+        return close_run(plan->backend->device->evict(plan, &q, &k, &v, projection, &kept, &c.launch), &c,
+                         projection->flags, run);
     else
-        run->flags = plan->backend->evict(plan, &q, &k, &v, projection, &kept, workspace) | projection->flags;
+        run->flags = plan->backend->evict(plan, &q, &k, &v, projection, &kept, c.workspace) | projection->flags;
     return CKV_OK;
 }

@@ -33,6 +33,8 @@ const char *ckv_status_string(ckv_status status)
         return "backend or device unavailable";
     case CKV_ERROR_MISMATCH:
         return "projection or selection of another plan";
+    case CKV_ERROR_DEVICE:
+        return "device failed";
     }
     return "unknown status";
 }

@@ -188,7 +188,7 @@ ckv_status ckv_tensor_read(ckv_tensor *view, const ckv_tensor *given, const ckv_
     status = ckv_struct_read(view, sizeof *view, offsetof(ckv_tensor, data) + sizeof view->data, given, rule->name);
     if (status != CKV_OK)
         return status;
-    if (view->data == NULL)
+    if (view->data == NULL && view->buffer == NULL)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: data NULL, wanted a pointer", rule->name);
     status = check_dtype(view, rule);
     if (status != CKV_OK)
@@ -214,5 +214,5 @@ int ckv_tensors_overlap(const ckv_tensor *a, const ckv_tensor *b)
     uintptr_t a_first = 0, a_last = 0, b_first = 0, b_last = 0;
     if (!ckv_tensor_range(a, &a_first, &a_last) || !ckv_tensor_range(b, &b_first, &b_last))
         return 1;
-    return a_first < a_last && b_first < b_last && a_first < b_last && b_first < a_last;
+    return a->buffer == b->buffer && a_first < a_last && b_first < b_last && a_first < b_last && b_first < a_last;
 }

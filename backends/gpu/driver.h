@@ -15,20 +15,21 @@
 
 #define CKV_GPU_OK 0
 #define CKV_GPU_FAILED (-1000000) /* a failure that is not the vendor's: details in the log */
+#define CKV_GPU_FORKED (-1000001) /* a device used in a child of the process that opened it */
 
 /* What the kernels' text is compiled as. */
 typedef enum ckv_gpu_target { CKV_GPU_CUDA, CKV_GPU_HIP, CKV_GPU_OPENCL } ckv_gpu_target;
 
 typedef struct ckv_gpu_device_info {
-    char name[128];    /* as the vendor spells it */
-    char vendor[64];   /* "NVIDIA", "AMD", "Intel", "pocl" or the vendor's own text */
-    char arch[64];     /* "sm_90", "gfx942:sramecc+", "" where the vendor has no such name */
-    char driver[128];  /* version of driver or platform: part of the key of compiled kernels */
+    char name[128];     /* as the vendor spells it */
+    char vendor[64];    /* "NVIDIA", "AMD", "Intel", "pocl" or the vendor's own text */
+    char arch[64];      /* "sm_90", "gfx942:sramecc+", "" where the vendor has no such name */
+    char driver[128];   /* version of driver or platform: part of the key of compiled kernels */
     int32_t integrated; /* 1: shares the host's memory */
     int32_t is_cpu;     /* 1: an OpenCL device that is a CPU */
     int32_t compute_units;
-    int32_t lanes;      /* 32 or 64 work-items that run in step; 1 where unknown */
-    int32_t max_group;  /* work-items in a work-group */
+    int32_t lanes;     /* 32 or 64 work-items that run in step; 1 where unknown */
+    int32_t max_group; /* work-items in a work-group */
     int64_t local_bytes;
     int64_t memory_bytes;
 } ckv_gpu_device_info;
@@ -76,10 +77,14 @@ typedef struct ckv_gpu_driver {
     int32_t (*device_count)(void);
     int (*describe)(int32_t index, ckv_gpu_device_info *info); /* initialises no device */
 
-    /* allocate/release: the context's, for the handle itself. */
-    int (*open)(int32_t index, ckv_gpu_device **device);
+    /* `native`: NULL, or a cl_context with that device, which is used in place of one of
+     * our own, so that an engine's queues and cl_mems can be given.  CUDA and HIP take the
+     * device's primary context, which engines share, and want NULL. */
+    int (*open)(int32_t index, void *native, ckv_gpu_device **device);
     void (*close)(ckv_gpu_device *device);
-    /* Makes the device's context current on this thread, and puts back what was. */
+    /* Makes the device's context current on this thread, and puts back what was.  Every
+     * operation below is called in between.  CKV_GPU_FORKED in a forked process, where
+     * close and the release functions do nothing. */
     int (*enter)(ckv_gpu_device *device, void **saved);
     void (*leave)(ckv_gpu_device *device, void *saved);
 
@@ -106,7 +111,8 @@ typedef struct ckv_gpu_driver {
     int (*record)(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event);
     int (*elapsed)(ckv_gpu_device *device, ckv_gpu_event start, ckv_gpu_event end, float *milliseconds); /* waits */
 
-    /* 0 if `memory` is memory of another device, or none that a device can read. */
+    /* 0 if `base` is memory of another device, or none that a device can read.  OpenCL:
+     * a cl_mem of another context; what is no cl_mem at all it cannot tell. */
     int (*owns)(ckv_gpu_device *device, const void *base);
 } ckv_gpu_driver;
 

@@ -35,6 +35,15 @@
  *   used from any number of threads at once; each run call in flight needs its
  *   own workspace and outputs.  The library keeps no state between calls but
  *   each thread's error detail.
+ * Device memory: a context of a GPU backend takes host memory like any other and
+ *   copies what it needs both ways; such a call allocates on the device and returns
+ *   when its results are there.  With ckv_run.memory = CKV_MEMORY_DEVICE every pointer
+ *   of the call's tensors, selection and run is an address on the context's device,
+ *   except where `buffer` of the same struct is set: then it is a cl_mem, and the
+ *   struct's pointers are byte offsets into it.  Such a call only enqueues work on
+ *   ckv_run.stream: it does not allocate, wait or read back, so that it can be
+ *   captured in a graph; inputs, outputs and workspace must live until the stream has
+ *   done it.
  * Floating point: run calls and ckv_plan_create expect the default rounding mode
  *   (to nearest, ties to even) on every thread that works for them.  Flush-to-zero modes do not change a result (spec 3).
  * Determinism: equal inputs give equal bits, whatever the device, thread count
@@ -80,7 +89,8 @@ typedef enum ckv_status {
     CKV_ERROR_CAPACITY = 7,         /* workspace or an output array too small */
     CKV_ERROR_NO_MEMORY = 8,        /* the allocator returned NULL */
     CKV_ERROR_UNAVAILABLE = 9,      /* the backend or device asked for cannot be used */
-    CKV_ERROR_MISMATCH = 10         /* a projection or a selection that does not belong to the plan */
+    CKV_ERROR_MISMATCH = 10,        /* a projection or a selection that does not belong to the plan */
+    CKV_ERROR_DEVICE = 11           /* the device or its driver failed; outputs are undefined, inputs intact */
 } ckv_status;
 
 /* A static, never-NULL English name of `status`. */
@@ -120,6 +130,7 @@ typedef struct ckv_tensor {
     int64_t shape[CKV_MAX_RANK];
     int64_t stride[CKV_MAX_RANK];
     void *data;
+    void *buffer; /* optional: OpenCL device memory, see "Device memory" above */
 } ckv_tensor;
 
 /* A dense row-major view of rank 2 or 3: the last extent is contiguous. */
@@ -277,6 +288,8 @@ typedef struct ckv_plan_info {
     size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n) and a few MB a thread */
     const char *backend;   /* that runs it; lives as long as the context */
     const char *device;
+    int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,
+                              one with CKV_MEMORY_DEVICE takes `workspace` bytes of the device's */
 } ckv_plan_info;
 
 /* Set info->struct_size before the call. */
@@ -290,7 +303,9 @@ enum {
     CKV_NONFINITE_VALUE = 4,
     CKV_NONFINITE_WEIGHT = 8,
     CKV_NONFINITE_ATTENTION = 16, /* ckv_select: a caller's own attention or norm held NaN or */
-    CKV_NONFINITE_NORM = 32       /* infinity (spec 6.4)                                      */
+    CKV_NONFINITE_NORM = 32,      /* infinity (spec 6.4)                                      */
+    CKV_BAD_SELECTION = 64        /* ckv_compact with device memory: positions that no selection of the plan has;
+                                     those rows were not moved */
 };
 
 /* What a run call works with beside its tensors. */
@@ -298,8 +313,17 @@ typedef struct ckv_run {
     size_t struct_size;
     void *workspace;       /* any alignment */
     size_t workspace_size; /* at least ckv_plan_info.workspace */
-    uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed */
+    uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed, and with CKV_MEMORY_DEVICE */
+    int32_t memory;        /* CKV_MEMORY_*, default host */
+    void *stream;          /* optional: CUstream, hipStream_t or cl_command_queue of the context's device that work goes
+                              on; NULL: the context's own.  Not read with CKV_MEMORY_HOST */
+    void *buffer;          /* optional cl_mem, see "Device memory" above */
+    void *device_flags;    /* optional, CKV_MEMORY_DEVICE: a uint32_t on the device that this call's CKV_NONFINITE_* are
+                              or-ed into; aligned to 4 */
 } ckv_run;
+
+/* Where a call's pointers point. */
+enum { CKV_MEMORY_HOST = 0, CKV_MEMORY_DEVICE = 1 };
 
 /* Borrows the workspace for the calls that the run is used in. */
 CKV_API void ckv_run_init(ckv_run *run, void *workspace, size_t workspace_size);
@@ -323,6 +347,7 @@ typedef struct ckv_selection {
     int64_t capacity;   /* at least ckv_plan_info.positions */
     int32_t *offsets;   /* [kv_heads + 1]; offsets[0] = 0 */
     uint8_t *stages;    /* optional [capacity]: CKV_KEPT_* beside each position */
+    void *buffer;       /* optional cl_mem, see "Device memory" above; stages is never at its offset 0 */
 } ckv_selection;
 
 /* Without stages. */

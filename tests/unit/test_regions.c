@@ -12,8 +12,8 @@ static void test_adjacent(void **state)
     for (size_t size = 1; size <= 8; size++)
         for (size_t at = 0; at < 32; at++) {
             ckv_regions r = {.count = 0};
-            ckv_regions_add(&r, "output", memory + 16, 8, 1);
-            ckv_regions_add(&r, "other", memory + at, size, 0);
+            ckv_regions_add(&r, "output", NULL, memory + 16, 8, 1);
+            ckv_regions_add(&r, "other", NULL, memory + at, size, 0);
             if (at + size <= 16 || at >= 24)
                 assert_ok(ckv_regions_check(&r));
             else
@@ -28,8 +28,8 @@ static void test_within(void **state)
     (void)state;
     for (int larger = 0; larger < 2; larger++) {
         ckv_regions r = {.count = 0};
-        ckv_regions_add(&r, "first", memory + (larger ? 0 : 8), larger ? 32 : 4, 1);
-        ckv_regions_add(&r, "second", memory + (larger ? 8 : 0), larger ? 4 : 32, 0);
+        ckv_regions_add(&r, "first", NULL, memory + (larger ? 0 : 8), larger ? 32 : 4, 1);
+        ckv_regions_add(&r, "second", NULL, memory + (larger ? 8 : 0), larger ? 4 : 32, 0);
         assert_fails(ckv_regions_check(&r), CKV_ERROR_STRIDE, "first: overlaps second");
     }
 }
@@ -41,10 +41,10 @@ static void test_empty(void **state)
     ckv_regions r = {.count = 0};
     ckv_tensor none;
     assert_ok(ckv_regions_check(&r));
-    ckv_regions_add(&r, "output", memory, sizeof memory, 1);
-    ckv_regions_add(&r, "empty", memory + 8, 0, 1);
-    ckv_regions_add(&r, "null", NULL, 8, 1);
-    ckv_regions_add(&r, "null and empty", NULL, 0, 1);
+    ckv_regions_add(&r, "output", NULL, memory, sizeof memory, 1);
+    ckv_regions_add(&r, "empty", NULL, memory + 8, 0, 1);
+    ckv_regions_add(&r, "null", NULL, NULL, 8, 1);
+    ckv_regions_add(&r, "null and empty", NULL, NULL, 0, 1);
     for (int i = 0; i < 3; i++) {
         ckv_tensor_init_3d(&none, CKV_F32, memory + 4 * i, i == 0 ? 0 : 2, i == 1 ? 0 : 2, i == 2 ? 0 : 2);
         ckv_regions_add_tensor(&r, "no elements", &none, 1);
@@ -60,9 +60,9 @@ static void test_order(void **state)
     for (int a = 0; a < 2; a++)
         for (int b = 0; b < 2; b++) {
             ckv_regions r = {.count = 0};
-            ckv_regions_add(&r, "apart", memory + 32, 8, 1);
-            ckv_regions_add(&r, "one", memory, 8, a);
-            ckv_regions_add(&r, "two", memory + 4, 8, b);
+            ckv_regions_add(&r, "apart", NULL, memory + 32, 8, 1);
+            ckv_regions_add(&r, "one", NULL, memory, 8, a);
+            ckv_regions_add(&r, "two", NULL, memory + 4, 8, b);
             if (a)
                 assert_fails(ckv_regions_check(&r), CKV_ERROR_STRIDE, "one: overlaps two");
             else if (b)
@@ -84,7 +84,7 @@ static void test_views(void **state)
             view.stride[0] = reversed ? -8 : 8;
             view.stride[1] = reversed ? -2 : 2;
             ckv_regions_add_tensor(&r, "view", &view, at % 2 == 0);
-            ckv_regions_add(&r, "byte", memory + at, 1, at % 2 == 1);
+            ckv_regions_add(&r, "byte", NULL, memory + at, 1, at % 2 == 1);
             if (at < 16 || at >= 36)
                 assert_ok(ckv_regions_check(&r));
             else
@@ -98,10 +98,10 @@ static void test_end_of_addresses(void **state)
 {
     (void)state;
     ckv_regions r = {.count = 0};
-    ckv_regions_add(&r, "endless", memory + 8, SIZE_MAX, 1);
-    ckv_regions_add(&r, "below", memory, 8, 0);
+    ckv_regions_add(&r, "endless", NULL, memory + 8, SIZE_MAX, 1);
+    ckv_regions_add(&r, "below", NULL, memory, 8, 0);
     assert_ok(ckv_regions_check(&r));
-    ckv_regions_add(&r, "above", memory + 9, 8, 0);
+    ckv_regions_add(&r, "above", NULL, memory + 9, 8, 0);
     assert_fails(ckv_regions_check(&r), CKV_ERROR_STRIDE, "endless: overlaps above");
 }
 
@@ -116,7 +116,7 @@ static void test_full(void **state)
             char want[32];
             ckv_regions r = {.count = 0};
             for (int i = 0; i < CKV_REGIONS_MAX; i++)
-                ckv_regions_add(&r, names[i], memory + 4 * (i == b ? a : i), 4, i == a);
+                ckv_regions_add(&r, names[i], NULL, memory + 4 * (i == b ? a : i), 4, i == a);
             snprintf(want, sizeof want, "%s: overlaps %s,", names[a], names[b]);
             if (a == b)
                 assert_ok(ckv_regions_check(&r));

@@ -9,8 +9,8 @@
 static void test_names(void **state)
 {
     (void)state;
-    const char *names[CKV_ERROR_MISMATCH + 1];
-    for (int i = CKV_OK; i <= CKV_ERROR_MISMATCH; i++) {
+    const char *names[CKV_ERROR_DEVICE + 1];
+    for (int i = CKV_OK; i <= CKV_ERROR_DEVICE; i++) {
         names[i] = ckv_status_string((ckv_status)i);
         assert_non_null(names[i]);
         assert_string_not_equal(names[i], "unknown status");

@@ -62,7 +62,7 @@ FUNCTION i32 source_row(GLOBAL const u8 *positions, GLOBAL u8 *work, i32 g, i64 
 KERNEL(ckv_compact, COMPACT_GROUP)
 (GLOBAL const u8 *from, GLOBAL u8 *to, GLOBAL const u8 *positions, GLOBAL u8 *work, const ckv_params p)
 {
-    const i32 g = group_id(1), units = p.row_elements * (p.element_bytes / p.unit);
+    const i32 g = group_y(p), units = p.row_elements * (p.element_bytes / p.unit);
     const i64 at = (i64)group_id(0) * COMPACT_GROUP + local_id(), i = at / units;
     if (i < p.budget) {
         i32 unit = (i32)(at - i * units), row = source_row(positions, work, g, i, p);
@@ -77,7 +77,7 @@ KERNEL(ckv_compact, COMPACT_GROUP)
 KERNEL(ckv_compact_in_place, COMPACT_GROUP)
 (GLOBAL u8 *cache, GLOBAL const u8 *positions, GLOBAL u8 *work, const ckv_params p)
 {
-    const i32 g = group_id(1), id = local_id(), units = p.row_elements * (p.element_bytes / p.unit);
+    const i32 g = group_y(p), id = local_id(), units = p.row_elements * (p.element_bytes / p.unit);
     const i32 unit = group_id(0) * COMPACT_SLICE + id % COMPACT_SLICE, lane = id / COMPACT_SLICE;
     const i32 lanes = COMPACT_GROUP / COMPACT_SLICE;
     for (i64 start = 0; start < p.budget; start += lanes * COMPACT_DEPTH) {

@@ -21,7 +21,7 @@ KERNEL(ckv_norm_int, NORM_INT_GROUP)
     LOCAL_ARRAY i32 scratch[NORM_INT_GROUP];
     LOCAL_ARRAY i32 tokens[NORM_INT_ROWS];
     LOCAL_ARRAY i32 tops[NORM_INT_ROWS];
-    const i32 id = local_id(), g = group_id(1);
+    const i32 id = local_id(), g = group_y(p);
     f32 total = 0.0f;
     u32 bad = 0u;
     find_rows(work, g, (i64)group_id(0) * NORM_INT_ROWS, NORM_INT_ROWS, NORM_INT_GROUP, tokens, p);

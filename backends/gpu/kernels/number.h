@@ -25,6 +25,12 @@ FUNCTION i32 least(i32 a, i32 b)
     return a < b ? a : b;
 }
 
+/* The second index of this group, over all launches that a grid was split in. */
+FUNCTION i32 group_y(const ckv_params p)
+{
+    return p.first_group + group_id(1);
+}
+
 /* binary16 to binary32, exact; NaN stays NaN. */
 FUNCTION u32 half_bits(u32 h)
 {

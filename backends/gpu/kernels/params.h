@@ -50,7 +50,7 @@ typedef struct ckv_params {
     i32 listed;            /* 1: rows come from at_list, 0: all rows */
     i32 row_elements, element_bytes, unit, want_stages;
     f32 scale, epsilon, window_inverse, group_inverse, pool_inverse, bound_slack;
-    i32 reserved;
+    i32 first_group; /* added to the second index of a group: grids are split */
 } ckv_params;
 
 #endif

@@ -121,7 +121,7 @@ KERNEL(ckv_row_max, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ck
     LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
     LOCAL_ARRAY f32 best[SCORE_ROWS * 17];
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
-    const i32 g = group_id(1) / row_tiles(p), tile = group_id(1) - g * row_tiles(p);
+    const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
     const i64 row = (i64)g * all + first_row, start = (i64)group_id(0) * p.chunk;
     GLOBAL const f32 *q = (GLOBAL const f32 *)(work + p.at_query) + row * p.head_dim;
@@ -172,7 +172,7 @@ KERNEL(ckv_row_sum, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ck
     LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
     LOCAL_ARRAY i64 part[SCORE_ROWS * 17];
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
-    const i32 g = group_id(1) / row_tiles(p), tile = group_id(1) - g * row_tiles(p);
+    const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
     const i64 row = (i64)g * all + first_row, start = (i64)group_id(0) * p.chunk;
     GLOBAL const f32 *q = (GLOBAL const f32 *)(work + p.at_query) + row * p.head_dim;
@@ -224,7 +224,7 @@ KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv
     LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
     LOCAL_ARRAY f32 weights[SCORE_ROWS * KEY_PITCH];
     const i32 id = local_id(), ty = id / 16;
-    const i32 g = group_id(1) / p.wave, member = group_id(1) - g * p.wave;
+    const i32 g = group_y(p) / p.wave, member = group_y(p) - g * p.wave;
     const i64 head = (i64)g * p.group + p.wave_first + member, first = (i64)group_id(0) * SCORE_KEYS;
     const i32 exists = p.wave_first + member < p.group; /* of the whole work-group */
     f32 acc[4][SCORE_PER], mean[SCORE_KEYS / SCORE_GROUP + 1];
@@ -261,7 +261,7 @@ KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv
  * group's sum, which `attention` holds between waves (spec 4.5). */
 KERNEL(ckv_pool, REDUCE_GROUP)(GLOBAL u8 *attention, GLOBAL const u8 *work, const ckv_params p)
 {
-    const i32 g = group_id(1);
+    const i32 g = group_y(p);
     const i64 token = (i64)group_id(0) * REDUCE_GROUP + local_id(), prefix = p.tokens - p.window;
     if (token < p.tokens) {
         GLOBAL u8 *out = attention + place(p.attention, g, token, 0);

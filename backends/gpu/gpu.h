@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The GPU backend: one host program over any driver.  A run call becomes a fixed list
+ * of launches on one stream; what a kernel needs to know stands in ckv_params.
+ *
+ *   backend.c   the three tables, opening and closing a device
+ *   probe.c     the kernel that a device must pass before it is used
+ *   pack.c      the projection in device memory
+ *   layout.c    the workspace, and the params of a plan
+ *   call.c      a call: views, launches, the first failure
+ *   staging.c   calls on host memory: copies in, the call, copies out
+ *   score.c norm.c select.c compact.c evict.c   launches of each stage
+ */
+#ifndef CKV_BACKENDS_GPU_H
+#define CKV_BACKENDS_GPU_H
+
+#include "code.h"
+#include "driver.h"
+#include "lib/backend.h"
+
+typedef int64_t i64;
+typedef int32_t i32;
+typedef uint32_t u32;
+typedef float f32;
+#include "kernels/params.h"
+
+/* Every kernel's number. */
+enum {
+#define CKV_KERNEL(name, buffers, group) CKV_GPU_##name,
+#include "kernels.def"
+#undef CKV_KERNEL
+    CKV_GPU_KERNELS
+};
+
+/* What a context holds of its device. */
+typedef struct ckv_gpu {
+    const ckv_gpu_driver *driver;
+    ckv_gpu_device *device;
+    ckv_gpu_device_info info;
+    ckv_gpu_module *module;
+    ckv_gpu_kernel kernels[CKV_GPU_KERNELS];
+    ckv_gpu_origin origin;
+} ckv_gpu;
+
+static inline const ckv_gpu *ckv_gpu_of(const ckv_context *context)
+{
+    return context->backend_state;
+}
+
+/* The projection in device memory: exponents, bases, shifts, weights. */
+typedef struct ckv_gpu_projection {
+    ckv_gpu_memory memory;
+    int64_t exponents, bases, shifts, weights, size; /* offsets */
+    int32_t columns;                                 /* outputs, padded */
+} ckv_gpu_projection;
+
+ckv_status ckv_gpu_open_projection(ckv_projection *projection);
+void ckv_gpu_close_projection(ckv_projection *projection);
+
+/* One call on device memory.  The first failure sticks: nothing is launched after it. */
+typedef struct ckv_gpu_call {
+    const ckv_gpu *gpu;
+    const ckv_plan *plan;
+    ckv_gpu_stream stream;
+    void *workspace; /* base that the params' at_* are offsets from */
+    ckv_params params;
+    int entered; /* 1: the device's context is current */
+    void *saved; /* what was before */
+    int code;
+    const char *doing; /* when it failed */
+} ckv_gpu_call;
+
+/* Bytes of a plan's workspace, 0 on overflow; fills the params' at_* and tile numbers. */
+size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *params);
+
+/* Starts a call: the device is current until ckv_gpu_end, which gives the status. */
+void ckv_gpu_begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *launch);
+ckv_status ckv_gpu_end(ckv_gpu_call *call);
+/* Where the params' at_* and flags are, in `buffer` or at an address. */
+void ckv_gpu_set_workspace(ckv_gpu_call *call, void *buffer, void *workspace, void *device_flags);
+
+/* A view for the params; its base is view->buffer or, where that is NULL, view->data. */
+ckv_view ckv_gpu_view(const ckv_tensor *view);
+void *ckv_gpu_base(const ckv_tensor *view);
+/* Base and offset of one of a struct's pointers. */
+void *ckv_gpu_pointer(void *buffer, void *pointer, int64_t *offset);
+
+/* groups_y is split where a device's grids are narrower: kernels add params.first_group. */
+void ckv_gpu_run(ckv_gpu_call *call, int kernel, int64_t groups_x, int64_t groups_y, void *const *buffers);
+
+/* The stages on device memory. */
+void ckv_gpu_score(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention);
+void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection,
+                  const ckv_tensor *norm);
+void ckv_gpu_select(ckv_gpu_call *call, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept);
+void ckv_gpu_keep_all(ckv_gpu_call *call, const ckv_kept *kept);
+void ckv_gpu_compact(ckv_gpu_call *call, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
+void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
+                   const ckv_projection *projection, const ckv_kept *kept);
+
+/* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
+int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
+
+extern const ckv_device_stages ckv_gpu_stages;
+
+#endif

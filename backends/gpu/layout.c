@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workspace of a plan on the device, and the params that do not change. */
+#include <string.h>
+
+#include "gpu.h"
+#include "lib/sizes.h"
+
+#define WAVE_MAX 8     /* heads of a group whose unpooled attention is held at once: 32 bytes a (KV head, key) */
+#define KEYS_MAX 4096  /* of a work-group of the row statistics */
+#define KEY_TILE 128   /* SCORE_KEYS of kernels/score.h */
+#define ROW_TILE 32    /* SCORE_ROWS */
+#define OVERSUBSCRIBED 16 /* work-groups a compute unit that the row statistics aim at */
+
+/* Keys of one work-group: few enough that the device is busy, many enough that partial
+ * results stay small. */
+static int32_t chunk_of(const ckv_plan *plan, const ckv_gpu *gpu)
+{
+    int64_t rows = ((int64_t)plan->group * plan->window + ROW_TILE - 1) / ROW_TILE * plan->kv_heads;
+    int64_t wanted = (int64_t)gpu->info.compute_units * OVERSUBSCRIBED;
+    int64_t chunks = rows == 0 ? 1 : (wanted + rows - 1) / rows;
+    int64_t chunk = ((plan->tokens + chunks - 1) / chunks + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    return (int32_t)(chunk < KEYS_MAX ? chunk : KEYS_MAX);
+}
+
+/* The params hold offsets as i64, so that 2^62 is the end. */
+static int add(int64_t *at, size_t *total, size_t a, size_t b, size_t size)
+{
+    size_t bytes = 0;
+    *at = (int64_t)*total;
+    return ckv_add_product(&bytes, a, b) && ckv_add_block(total, bytes, size) && *total < (size_t)1 << 62;
+}
+
+size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
+{
+    const ckv_gpu *gpu = ckv_gpu_of(plan->context);
+    size_t kv_heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, rows = (size_t)plan->window, total = 0;
+    int64_t recent = plan->recent < plan->budget ? plan->recent : plan->budget;
+    int fits = ckv_add_product(&total, 1, CKV_WORKSPACE_ALIGNMENT); /* the flags word */
+    rows *= (size_t)plan->query_heads; /* below 2^17 * 2^31 */
+    memset(p, 0, sizeof *p);
+    p->tokens = plan->tokens;
+    p->budget = plan->budget;
+    p->stage1 = plan->stage1;
+    p->recent = plan->recent;
+    p->low = plan->forced - recent;
+    p->high = plan->tokens - recent;
+    p->first_query = plan->queries - plan->window;
+    p->query_heads = plan->query_heads;
+    p->kv_heads = plan->kv_heads;
+    p->group = plan->group;
+    p->window = (i32)plan->window;
+    p->head_dim = plan->head_dim;
+    p->value_dim = plan->value_dim;
+    p->hidden = plan->hidden;
+    p->chunk = chunk_of(plan, gpu);
+    p->chunks = (i32)((plan->tokens + p->chunk - 1) / p->chunk);
+    p->wave = plan->group < WAVE_MAX ? plan->group : WAVE_MAX;
+    p->pool = (i32)plan->pool;
+    p->pool_width = plan->pool_width;
+    p->scale = plan->scale;
+    p->epsilon = plan->epsilon;
+    p->window_inverse = plan->window_inverse;
+    p->group_inverse = plan->group_inverse;
+    p->pool_inverse = plan->pool_inverse;
+    fits &= add(&p->at_query, &total, rows, (size_t)plan->head_dim, sizeof(float));
+    fits &= add(&p->at_partial, &total, rows, (size_t)p->chunks, sizeof(int64_t));
+    fits &= add(&p->at_greatest, &total, rows, 1, sizeof(float));
+    fits &= add(&p->at_factor, &total, rows, 1, sizeof(float));
+    fits &= add(&p->at_heads, &total, kv_heads * (size_t)p->wave, n, sizeof(float));
+    fits &= add(&p->at_attention, &total, kv_heads, n, sizeof(float));
+    fits &= add(&p->at_norm, &total, kv_heads, n, sizeof(float));
+    fits &= add(&p->at_bound, &total, kv_heads, n, sizeof(float));
+    fits &= add(&p->at_taken, &total, kv_heads, n, 1);
+    fits &= add(&p->at_list, &total, kv_heads, n, sizeof(int32_t));
+    fits &= add(&p->at_count, &total, kv_heads, 1, sizeof(int32_t));
+    return fits ? total : 0;
+}

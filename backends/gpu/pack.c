@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The projection in device memory: the numbers of spec 5.1, columns padded with zeros,
+ * which add |0| to a sum. */
+#include <string.h>
+
+#include "gpu.h"
+#include "lib/sizes.h"
+#include "lib/status.h"
+
+#define COLUMNS 32
+
+static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
+{
+    size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim, total = 0;
+    int fits = 1;
+    to->columns = (p->hidden + COLUMNS - 1) / COLUMNS * COLUMNS;
+    to->exponents = 0;
+    fits &= ckv_add_block(&total, heads * dv, sizeof(int16_t));
+    to->bases = (int64_t)total;
+    fits &= ckv_add_block(&total, heads, sizeof(int16_t));
+    to->shifts = (int64_t)total;
+    fits &= ckv_add_block(&total, heads * (size_t)to->columns, 1);
+    to->weights = (int64_t)total;
+    fits &= ckv_add_block(&total, heads * dv, (size_t)to->columns * sizeof(int16_t));
+    to->size = (int64_t)total;
+    return fits && total < (size_t)1 << 62;
+}
+
+/* The device's bytes, on the host. */
+static void fill(const ckv_projection *p, const ckv_gpu_projection *to, char *image)
+{
+    size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim, hidden = (size_t)p->hidden;
+    size_t columns = (size_t)to->columns;
+    memcpy(image + to->exponents, p->exponents, heads * dv * sizeof(int16_t));
+    memcpy(image + to->bases, p->bases, heads * sizeof(int16_t));
+    for (size_t h = 0; h < heads; h++)
+        memcpy(image + to->shifts + h * columns, p->shifts + h * hidden, hidden);
+    for (size_t row = 0; row < heads * dv; row++)
+        memcpy(image + to->weights + row * columns * sizeof(int16_t), p->weights + row * hidden,
+               hidden * sizeof(int16_t));
+}
+
+static ckv_status upload(const ckv_gpu *gpu, ckv_gpu_projection *to, const char *image)
+{
+    const ckv_gpu_driver *driver = gpu->driver;
+    void *saved;
+    const char *doing = "making the device current";
+    int code = driver->enter(gpu->device, &saved);
+    if (code == CKV_GPU_OK) {
+        doing = "allocating the projection";
+        code = driver->allocate(gpu->device, (size_t)to->size, &to->memory);
+        if (code == CKV_GPU_OK) {
+            doing = "copying the projection";
+            code = driver->upload(gpu->device, NULL, to->memory, image, (size_t)to->size);
+            if (code == CKV_GPU_OK)
+                code = driver->wait(gpu->device, NULL);
+            if (code != CKV_GPU_OK)
+                driver->release(gpu->device, to->memory);
+        }
+        driver->leave(gpu->device, saved);
+    }
+    if (code == CKV_GPU_OK)
+        return CKV_OK;
+    memset(&to->memory, 0, sizeof to->memory);
+    return ckv_fail(CKV_ERROR_DEVICE, "%s '%s': %s (%lld bytes) failed: %s", driver->name, gpu->info.name, doing,
+                    (long long)to->size, driver->error(code));
+}
+
+ckv_status ckv_gpu_open_projection(ckv_projection *p)
+{
+    const ckv_context *context = p->context;
+    ckv_gpu_projection *packed;
+    ckv_status status;
+    char *image;
+    packed = ckv_context_allocate(context, sizeof *packed, "projection");
+    if (packed == NULL)
+        return CKV_ERROR_NO_MEMORY;
+    p->packed = packed;
+    if (!lay_out(p, packed))
+        return ckv_fail(CKV_ERROR_OVERFLOW,
+                        "weight: %d query heads, value_dim %d, hidden %d need more memory than can be addressed",
+                        (int)p->query_heads, (int)p->value_dim, (int)p->hidden);
+    image = ckv_context_allocate(context, (size_t)packed->size, "projection");
+    if (image == NULL)
+        return CKV_ERROR_NO_MEMORY;
+    fill(p, packed, image);
+    status = upload(ckv_gpu_of(context), packed, image);
+    ckv_context_release(context, image);
+    if (status != CKV_OK)
+        return status;
+    ckv_context_release(context, p->weights);
+    p->weights = NULL;
+    return CKV_OK;
+}
+
+void ckv_gpu_close_projection(ckv_projection *p)
+{
+    const ckv_gpu *gpu = ckv_gpu_of(p->context);
+    ckv_gpu_projection *packed = p->packed;
+    void *saved;
+    if (packed == NULL || packed->memory.base == NULL)
+        return;
+    if (gpu->driver->enter(gpu->device, &saved) == CKV_GPU_OK) {
+        gpu->driver->release(gpu->device, packed->memory);
+        gpu->driver->leave(gpu->device, saved);
+    }
+}
