@@ -10,20 +10,14 @@
 #include <sys/mman.h>
 
 #include "fiber.h"
+#include "noise.h"
 
 #if defined(__has_include)
-#if __has_include(<valgrind/memcheck.h>)
-#include <valgrind/memcheck.h>
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
 #define SIM_VALGRIND 1
 #endif
 #endif
-#if defined(__has_feature)
-#if __has_feature(memory_sanitizer)
-#include <sanitizer/msan_interface.h>
-#define SIM_MSAN 1
-#endif
-#endif
-
 /* What LOCAL_ARRAY puts there, of all kernels of this object; weak, since an object
  * may have no such kernel. */
 extern unsigned char __start_ckv_local[] __attribute__((weak, visibility("hidden")));
@@ -56,28 +50,9 @@ static struct executor {
     void *argument;
 } x;
 
-/* xorshift64*. */
-static uint64_t next(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-static uint64_t spread(uint64_t seed)
-{
-    uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x632be59bd9b4e019);
-    if (state == 0)
-        state = 1;
-    for (int i = 0; i < 8; i++)
-        next(&state);
-    return state;
-}
-
 static uint32_t below(uint64_t *state, uint32_t end)
 {
-    return (uint32_t)((next(state) >> 33) % end);
+    return (uint32_t)((ckv_sim_next(state) >> 33) % end);
 }
 
 static void shuffle(uint64_t *state, uint32_t *list, uint32_t count)
@@ -87,22 +62,6 @@ static void shuffle(uint64_t *state, uint32_t *list, uint32_t count)
         list[i - 1] = list[j];
         list[j] = other;
     }
-}
-
-void ckv_sim_forget(void *memory, size_t bytes, uint64_t seed)
-{
-    uint64_t state = spread(seed), word = 0;
-    unsigned char *to = memory;
-    for (size_t at = 0; at < bytes; at += sizeof word) {
-        word = next(&state);
-        memcpy(to + at, &word, bytes - at < sizeof word ? bytes - at : sizeof word);
-    }
-#ifdef SIM_VALGRIND
-    (void)VALGRIND_MAKE_MEM_UNDEFINED(memory, bytes);
-#endif
-#ifdef SIM_MSAN
-    __msan_allocated_memory(memory, bytes);
-#endif
 }
 
 /* ---------------------------------------------------------------- asked by kernels */
@@ -286,7 +245,7 @@ static int run_groups(const ckv_sim_grid *grid, char *message, size_t size)
     }
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
-    x.random = spread(grid->seed);
+    x.random = ckv_sim_spread(grid->seed);
     x.size = grid->group_size;
     x.lanes = grid->lanes;
     shuffle(&x.random, order, (uint32_t)count);
@@ -297,7 +256,7 @@ static int run_groups(const ckv_sim_grid *grid, char *message, size_t size)
         x.group[1] = order[i] / grid->groups[0] % grid->groups[1];
         x.group[2] = order[i] / grid->groups[0] / grid->groups[1];
         if (local > 0)
-            ckv_sim_forget(__start_ckv_local, local, next(&x.random));
+            ckv_sim_forget(__start_ckv_local, local, ckv_sim_next(&x.random));
         status = run_group(message, size);
     }
     free(order);

@@ -38,8 +38,4 @@ void ckv_sim_barrier(int line);
 typedef void ckv_sim_function(void *const *data, int lanes);
 void ckv_sim_collective(int lanes, void *data, int bytes, ckv_sim_function *function);
 
-/* Fills memory with noise and, where valgrind or MemorySanitizer looks on, marks it as
- * never written. */
-void ckv_sim_forget(void *memory, size_t bytes, uint64_t seed);
-
 #endif
