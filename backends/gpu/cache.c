@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cache of kernels on disk. */
+#define _POSIX_C_SOURCE 200809L
+#include "cache.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "ckv kernels 1\n\0\0"
+#define PATH_SIZE 4096
+#define LARGEST ((uint64_t)1 << 30)
+
+/* The file: this, the key, the image; numbers as this machine writes them, since a
+ * folder shared between machines of both kinds only misses. */
+typedef struct header {
+    char magic[16];
+    uint64_t key_size, data_size;
+    uint64_t key_sum[2], data_sum[2];
+} header;
+
+/* FNV-1a over 128 bits; the prime is 2^88 + 0x13b. */
+static void hash(uint64_t sum[2], const void *data, size_t size)
+{
+    const unsigned char *bytes = data;
+    uint64_t low = UINT64_C(0x62b821756295c58d), high = UINT64_C(0x6c62272e07bb0142);
+    for (size_t i = 0; i < size; i++) {
+        uint64_t a, b, carry;
+        low ^= bytes[i];
+        a = (low & UINT32_MAX) * 0x13b;
+        b = (low >> 32) * 0x13b;
+        carry = (b + (a >> 32)) >> 32;
+        high = high * 0x13b + carry + (low << 24);
+        low *= 0x13b;
+    }
+    sum[0] = low;
+    sum[1] = high;
+}
+
+int ckv_cache_folder(char *folder, size_t size)
+{
+    const char *own = getenv("CKV_KERNEL_CACHE"), *base = getenv("XDG_CACHE_HOME"), *below = "/ckv/kernels";
+    int length;
+    if (own != NULL && own[0] != '\0') {
+        if (strcmp(own, "off") == 0)
+            return 0;
+        base = own;
+        below = "";
+    } else if (base == NULL || base[0] != '/') { /* its specification: other values are not valid */
+        base = getenv("HOME");
+        below = "/.cache/ckv/kernels";
+    }
+    if (base == NULL || base[0] != '/')
+        return 0;
+    length = snprintf(folder, size, "%s%s", base, below);
+    return length > 0 && (size_t)length < size;
+}
+
+/* FOLDER/hash of the key; 1 when it fits. */
+static int file_name(char *path, size_t size, const char *folder, const uint64_t sum[2])
+{
+    int length =
+        snprintf(path, size, "%s/%016llx%016llx", folder, (unsigned long long)sum[1], (unsigned long long)sum[0]);
+    return length > 0 && (size_t)length < size;
+}
+
+static int read_all(int file, void *to, size_t size)
+{
+    char *at = to;
+    while (size > 0) {
+        ssize_t got = read(file, at, size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return 0;
+        at += got;
+        size -= (size_t)got;
+    }
+    return 1;
+}
+
+static int write_all(int file, const void *from, size_t size)
+{
+    const char *at = from;
+    while (size > 0) {
+        ssize_t put = write(file, at, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return 0;
+        at += put;
+        size -= (size_t)put;
+    }
+    return 1;
+}
+
+/* What runs on the device must not come from another user. */
+static int is_ours(const struct stat *status)
+{
+    return S_ISREG(status->st_mode) && status->st_uid == geteuid() && (status->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* The image of an open file, NULL when anything is not as it was written. */
+static void *read_image(int file, const header *wanted, const void *key, size_t *size)
+{
+    struct stat status;
+    header found;
+    uint64_t sum[2];
+    char *memory;
+    if (fstat(file, &status) != 0 || !is_ours(&status) || !read_all(file, &found, sizeof found) ||
+        memcmp(found.magic, wanted->magic, sizeof found.magic) != 0 || found.key_size != wanted->key_size ||
+        memcmp(found.key_sum, wanted->key_sum, sizeof found.key_sum) != 0 || found.data_size == 0 ||
+        found.data_size > LARGEST || (uint64_t)status.st_size != sizeof found + found.key_size + found.data_size)
+        return NULL;
+    memory = malloc((size_t)(found.key_size > found.data_size ? found.key_size : found.data_size));
+    if (memory != NULL && read_all(file, memory, (size_t)found.key_size) &&
+        memcmp(memory, key, (size_t)found.key_size) == 0 && read_all(file, memory, (size_t)found.data_size)) {
+        hash(sum, memory, (size_t)found.data_size);
+        if (memcmp(sum, found.data_sum, sizeof sum) == 0) {
+            *size = (size_t)found.data_size;
+            return memory;
+        }
+    }
+    free(memory);
+    return NULL;
+}
+
+static void fill(header *head, const void *key, size_t key_size)
+{
+    memset(head, 0, sizeof *head);
+    memcpy(head->magic, MAGIC, sizeof head->magic);
+    head->key_size = key_size;
+    hash(head->key_sum, key, key_size);
+}
+
+int ckv_cache_load(const char *folder, const void *key, size_t key_size, void **data, size_t *size)
+{
+    char path[PATH_SIZE];
+    header wanted;
+    int file;
+    *data = NULL;
+    *size = 0;
+    fill(&wanted, key, key_size);
+    if (!file_name(path, sizeof path, folder, wanted.key_sum))
+        return 0;
+    file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO in its place must not hold us */
+    if (file < 0)
+        return 0;
+    *data = read_image(file, &wanted, key, size);
+    close(file);
+    return *data != NULL;
+}
+
+/* mkdir -p; what fails shows when the file is opened. */
+static void make_folders(const char *folder)
+{
+    char path[PATH_SIZE];
+    size_t length = strlen(folder);
+    if (length >= sizeof path)
+        return;
+    memcpy(path, folder, length + 1);
+    for (size_t i = 1; i < length; i++)
+        if (path[i] == '/') {
+            path[i] = '\0';
+            mkdir(path, S_IRWXU);
+            path[i] = '/';
+        }
+    mkdir(path, S_IRWXU);
+}
+
+int ckv_cache_store(const char *folder, const void *key, size_t key_size, const void *data, size_t size)
+{
+    char path[PATH_SIZE], draft[PATH_SIZE];
+    header head;
+    int file, length, done;
+    fill(&head, key, key_size);
+    head.data_size = size;
+    hash(head.data_sum, data, size);
+    if (size == 0 || size > LARGEST || !file_name(path, sizeof path, folder, head.key_sum))
+        return 0;
+    length = snprintf(draft, sizeof draft, "%s/draft-XXXXXX", folder);
+    if (length <= 0 || (size_t)length >= sizeof draft)
+        return 0;
+    make_folders(folder);
+    file = mkstemp(draft);
+    if (file < 0)
+        return 0;
+    done = write_all(file, &head, sizeof head) && write_all(file, key, key_size) && write_all(file, data, size);
+    done = close(file) == 0 && done;
+    done = done && rename(draft, path) == 0;
+    if (!done)
+        unlink(draft);
+    return done;
+}
