@@ -167,6 +167,7 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     draft.threads = options.threads;
     draft.parallel_for = options.parallel_for;
     draft.pool = options.pool;
+    draft.native_context = options.native_context;
     for (int i = 0; i < ckv_registry_count; i++)
         draft.rows += rows_of(&ckv_registry[i]);
     status = choose(&draft, &options);

@@ -17,7 +17,8 @@ struct ckv_context {
     int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool;
-    int32_t rows; /* of the device table */
+    void *native_context; /* a cl_context, or NULL */
+    int32_t rows;         /* of the device table */
 };
 
 /* Zeroed memory of a handle, aligned to 64 bytes; NULL with the detail set. */

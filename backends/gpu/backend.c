@@ -68,7 +68,7 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
     gpu->driver = driver;
     code = driver->describe(context->device, &gpu->info);
     if (code == CKV_GPU_OK)
-        code = driver->open(context->device, &gpu->device);
+        code = driver->open(context->device, context->native_context, &gpu->device);
     if (code != CKV_GPU_OK) {
         gpu->device = NULL;
         close_gpu(context, gpu);

@@ -3,12 +3,12 @@
 #include "gpu.h"
 
 #define GROUP 128
-#define SLICE 8
+#define SLICE 16
 
 /* The greatest unit that all of the addresses and strides are multiples of. */
 static i32 unit_of(uint64_t all)
 {
-    return all % 16 == 0 ? 16 : all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
+    return all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : all % 2 == 0 ? 2 : 1;
 }
 
 void ckv_gpu_compact(ckv_gpu_call *call, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to)

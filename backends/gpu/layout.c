@@ -5,10 +5,10 @@
 #include "gpu.h"
 #include "lib/sizes.h"
 
-#define WAVE_MAX 8     /* heads of a group whose unpooled attention is held at once: 32 bytes a (KV head, key) */
-#define KEYS_MAX 4096  /* of a work-group of the row statistics */
-#define KEY_TILE 128   /* SCORE_KEYS of kernels/score.h */
-#define ROW_TILE 32    /* SCORE_ROWS */
+#define WAVE_MAX 8        /* heads of a group whose unpooled attention is held at once: 32 bytes a (KV head, key) */
+#define KEYS_MAX 4096     /* of a work-group of the row statistics */
+#define KEY_TILE 128      /* SCORE_KEYS of kernels/score.h */
+#define ROW_TILE 32       /* SCORE_ROWS */
 #define OVERSUBSCRIBED 16 /* work-groups a compute unit that the row statistics aim at */
 
 /* Keys of one work-group: few enough that the device is busy, many enough that partial
@@ -36,7 +36,7 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
     size_t kv_heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, rows = (size_t)plan->window, total = 0;
     int64_t recent = plan->recent < plan->budget ? plan->recent : plan->budget;
     int fits = ckv_add_product(&total, 1, CKV_WORKSPACE_ALIGNMENT); /* the flags word */
-    rows *= (size_t)plan->query_heads; /* below 2^17 * 2^31 */
+    rows *= (size_t)plan->query_heads;                              /* below 2^17 * 2^31 */
     memset(p, 0, sizeof *p);
     p->tokens = plan->tokens;
     p->budget = plan->budget;

@@ -4,8 +4,7 @@
 
 #define INT_ROWS 16
 
-void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection,
-                  const ckv_tensor *norm)
+void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm)
 {
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;

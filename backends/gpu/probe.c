@@ -10,7 +10,7 @@
 
 #define ITEMS 64
 #define WORDS 8
-#define SCALE 1.000244140625f    /* 1 + 2^-12: its square needs 25 bits */
+#define SCALE 1.000244140625f /* 1 + 2^-12: its square needs 25 bits */
 #define STEP 0x1.000002p-3f
 #define TAKEN_OFF 1.00048828125f /* 1 + 2^-11, its square rounded */
 
@@ -75,7 +75,7 @@ static int run(const ckv_gpu *gpu, uint32_t *got, const char **doing)
 
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size)
 {
-    static const char *const subjects[WORDS] = {"contraction", "fma",          "the exponential", "integer division",
+    static const char *const subjects[WORDS] = {"contraction", "fma",           "the exponential", "integer division",
                                                 "i64 to f32",  "byte products", "shared memory",   "bit operations"};
     uint32_t got[ITEMS * WORDS], want[WORDS];
     const char *doing;

@@ -209,8 +209,7 @@ static kept_result stage_kept(staging *s, const ckv_plan *plan, const ckv_kept *
     r.size = r.stages + entries;
     r.memory = take_device(s, r.size);
     r.here = take_host(s, r.size, "results of the device");
-    r.there = (ckv_kept){(void *)(intptr_t)(r.memory.offset + (int64_t)r.positions),
-                         (void *)(intptr_t)r.memory.offset,
+    r.there = (ckv_kept){(void *)(intptr_t)(r.memory.offset + (int64_t)r.positions), (void *)(intptr_t)r.memory.offset,
                          kept->stages == NULL ? NULL : (void *)(intptr_t)(r.memory.offset + (int64_t)r.stages),
                          r.memory.base};
     return r;

@@ -203,6 +203,11 @@ typedef struct ckv_context_options {
      * and returns when all have returned. */
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool; /* optional, passed to it */
+
+    /* Optional: a cl_context that has the device, in place of one of the library's own, so
+     * that calls can take its queues and cl_mems; retained.  "opencl" alone: CUDA and HIP
+     * use the device's primary context, which engines share. */
+    void *native_context;
 } ckv_context_options;
 
 /* Everything "auto". */

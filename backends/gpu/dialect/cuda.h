@@ -37,7 +37,6 @@ FUNCTION i32 group_id(i32 d)
 #define clz32(u) __clz((int)(u))
 
 typedef float4 f32x4;
-typedef uint4 u32x4;
 #define load4(p) (*(const f32x4 *)(p))
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 610

@@ -49,7 +49,6 @@ FUNCTION i32 clz32(u32 u)
 }
 
 typedef float f32x4 __attribute__((ext_vector_type(4)));
-typedef unsigned int u32x4 __attribute__((ext_vector_type(4)));
 #define load4(p) (*(const f32x4 *)(p))
 
 #if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)

@@ -75,9 +75,6 @@ FUNCTION i32 clz32(u32 u)
 typedef struct f32x4 {
     f32 x, y, z, w;
 } f32x4;
-typedef struct u32x4 {
-    u32 x, y, z, w;
-} u32x4;
 FUNCTION f32x4 load4(const f32 *p)
 {
     f32x4 v;

@@ -39,7 +39,6 @@ FUNCTION i32 group_id(i32 d)
 #define clz32(u) ((i32)clz(u))
 
 typedef float4 f32x4;
-typedef uint4 u32x4;
 #define load4(p) (*(LOCAL const f32x4 *)(p))
 
 FUNCTION i32 dot4(u32 a, u32 b, i32 c)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Moves kept rows, byte for byte (spec 7), in units of 1, 2, 4 or 16 bytes: the
+ * Moves kept rows, byte for byte (spec 7), in units of 1, 2, 4 or 8 bytes: the
  * greatest that every address and stride allows.  A row is `row_elements` elements of
  * `element_bytes`; where elements follow each other, backend.c makes it one.
  */
@@ -10,34 +10,30 @@
 #include "number.h"
 
 #define COMPACT_GROUP 128
-#define COMPACT_SLICE 8 /* units of a row that a work-group moves in place */
-#define COMPACT_DEPTH 8 /* rows that an item holds at a time there */
+#define COMPACT_SLICE 16 /* units of a row that a work-group moves in place */
+#define COMPACT_DEPTH 8  /* rows that an item holds at a time there */
 
-FUNCTION u32x4 load_unit(GLOBAL const u8 *p, i32 unit)
+FUNCTION u64 load_unit(GLOBAL const u8 *p, i32 unit)
 {
-    u32x4 v;
-    v.x = v.y = v.z = v.w = 0u;
-    if (unit == 16)
-        v = *(GLOBAL const u32x4 *)p;
-    else if (unit == 4)
-        v.x = *(GLOBAL const u32 *)p;
-    else if (unit == 2)
-        v.x = *(GLOBAL const u16 *)p;
-    else
-        v.x = *p;
-    return v;
+    if (unit == 8)
+        return *(GLOBAL const u64 *)p;
+    if (unit == 4)
+        return *(GLOBAL const u32 *)p;
+    if (unit == 2)
+        return *(GLOBAL const u16 *)p;
+    return *p;
 }
 
-FUNCTION void store_unit(GLOBAL u8 *p, i32 unit, u32x4 v)
+FUNCTION void store_unit(GLOBAL u8 *p, i32 unit, u64 v)
 {
-    if (unit == 16)
-        *(GLOBAL u32x4 *)p = v;
+    if (unit == 8)
+        *(GLOBAL u64 *)p = v;
     else if (unit == 4)
-        *(GLOBAL u32 *)p = v.x;
+        *(GLOBAL u32 *)p = (u32)v;
     else if (unit == 2)
-        *(GLOBAL u16 *)p = (u16)v.x;
+        *(GLOBAL u16 *)p = (u16)v;
     else
-        *p = (u8)v.x;
+        *p = (u8)v;
 }
 
 /* Byte offset of a unit of a row. */
@@ -81,11 +77,11 @@ KERNEL(ckv_compact_in_place, COMPACT_GROUP)
     const i32 unit = group_id(0) * COMPACT_SLICE + id % COMPACT_SLICE, lane = id / COMPACT_SLICE;
     const i32 lanes = COMPACT_GROUP / COMPACT_SLICE;
     for (i64 start = 0; start < p.budget; start += lanes * COMPACT_DEPTH) {
-        u32x4 held[COMPACT_DEPTH];
+        u64 held[COMPACT_DEPTH];
         for (i32 d = 0; d < COMPACT_DEPTH; d++) {
             i64 i = start + d * lanes + lane;
             i32 row = i < p.budget && unit < units ? source_row(positions, work, g, i, p) : -1;
-            held[d].x = held[d].y = held[d].z = held[d].w = 0u;
+            held[d] = 0;
             if (row >= 0)
                 held[d] = load_unit(cache + unit_place(p.from, g, row, unit, p), p.unit);
         }

@@ -30,8 +30,8 @@ KERNEL(ckv_norm_int, NORM_INT_GROUP)
         GLOBAL const i16 *w = (GLOBAL const i16 *)(packed + p.at_weights) + (i64)head * p.value_dim * p.columns;
         GLOBAL const u8 *shifts = packed + p.at_shifts + (i64)head * p.columns;
         i64 sum[NORM_INT_ROWS];
-        bad |= quantize_rows(value, packed, head, g, tokens, NORM_INT_ROWS, NORM_INT_GROUP, p.value_dim,
-                             NORM_INT_PITCH, scratch, tops, q, p);
+        bad |= quantize_rows(value, packed, head, g, tokens, NORM_INT_ROWS, NORM_INT_GROUP, p.value_dim, NORM_INT_PITCH,
+                             scratch, tops, q, p);
         for (i32 r = 0; r < NORM_INT_ROWS; r++)
             sum[r] = 0;
         for (i32 column = id; column < p.columns; column += NORM_INT_GROUP) {

@@ -128,10 +128,11 @@ FUNCTION void scan_items(LOCAL u32 *scan)
  * counts what was kept before it and writes everything kept to the outputs.
  */
 FUNCTION void walk(GLOBAL const u8 *attention, GLOBAL const u8 *norm, GLOBAL u8 *taken, GLOBAL i32 *positions,
-                   GLOBAL u8 *stages, i32 stage, i32 g, i64 count, u32 cut, u32 ties, LOCAL u32 *scan,
+                   GLOBAL u8 *stages, i32 stage, i32 g, i64 count, LOCAL const u32 *bounds, LOCAL u32 *scan,
                    const ckv_params p)
 {
     const i32 id = local_id();
+    const u32 cut = count > 0 ? bounds[0] : 0u, ties = count > 0 ? bounds[1] : 0u;
     u32 kept_before = 0u, ties_before = 0u;
     for (i64 start = 0; start < p.tokens; start += SELECT_GROUP * SELECT_PER) {
         const i64 mine = start + (i64)id * SELECT_PER;
@@ -211,14 +212,12 @@ KERNEL(ckv_select, SELECT_GROUP)
         bad |= is_nonfinite(score_bits(norm, p.norm, g, i)) ? BAD_NORM : 0u;
     }
     report(work, p, bad);
-    if (first > 0)
-        find_cut(attention, norm, taken, KEPT_STAGE1, g, first, bins, scan, cut, p);
-    walk(attention, norm, taken, kept, stages, KEPT_STAGE1, g, first, cut[0], cut[1], scan, p);
-    BARRIER();
-    if (second > 0)
-        find_cut(attention, norm, taken, KEPT_STAGE2, g, second, bins, scan, cut, p);
-    walk(attention, norm, taken, kept, stages + p.stages + (i64)g * p.budget, KEPT_STAGE2, g, second, cut[0], cut[1],
-         scan, p);
+    for (i32 stage = KEPT_STAGE1; stage <= KEPT_STAGE2; stage++) {
+        const i64 count = stage == KEPT_STAGE1 ? first : second;
+        if (count > 0)
+            find_cut(attention, norm, taken, stage, g, count, bins, scan, cut, p);
+        walk(attention, norm, taken, kept, stages + p.stages + (i64)g * p.budget, stage, g, count, cut, scan, p);
+    }
     if (id == 0) {
         if (g == 0)
             ends[0] = 0;
