@@ -92,8 +92,8 @@ static const ckv_sim_kernels_table *compile(const char *defines)
     snprintf(command, sizeof command,
              "%s -std=gnu11 -O2 -w -ffp-contract=off -fvisibility=hidden -shared -fPIC -I'%s' %s -o %s"
              " '%s'/tests/sim/kernels.c '%s'/tests/sim/executor.c '%s'/tests/sim/fiber.c '%s'/tests/sim/matrix.c"
-             " -lm -lpthread",
-             compiler != NULL ? compiler : "cc", source, defines, path, source, source, source, source);
+             " '%s'/tests/sim/noise.c -lm -lpthread",
+             compiler != NULL ? compiler : "cc", source, defines, path, source, source, source, source, source);
     if (system(command) == 0)
         table = open_object(path);
     else
