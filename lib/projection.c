@@ -200,6 +200,7 @@ static ckv_status check(const ckv_context *context, const ckv_tensor *given, int
 static ckv_status pack(ckv_projection *p)
 {
     const ckv_context *context = p->context;
+    ckv_status status;
     size_t size;
     if (context->backend->device != NULL)
         return context->backend->device->open_projection(p);
@@ -214,7 +215,9 @@ static ckv_status pack(ckv_projection *p)
     p->packed = ckv_context_allocate(context, size, "projection");
     if (p->packed == NULL)
         return CKV_ERROR_NO_MEMORY;
-    context->backend->projection_pack(context, p, p->packed);
+    status = context->backend->projection_pack(context, p, p->packed);
+    if (status != CKV_OK)
+        return status;
     ckv_context_release(context, p->weights);
     p->weights = NULL;
     return CKV_OK;

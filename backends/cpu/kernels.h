@@ -12,6 +12,26 @@
 #define CKV_CPU_SUM_LANES 8      /* int64 partial sums kept for each row of V */
 #define CKV_CPU_PANEL_COLUMNS 16 /* outputs of W_O in one panel */
 
+#define CKV_CPU_BOUND_COLUMNS 16                   /* of a factor, in one panel */
+#define CKV_CPU_BOUND_STRIDE (512 + 16)            /* floats from one row to the next; odd in cache lines */
+#define CKV_CPU_NO_CHANNEL (-(1 << 20))            /* E_k of a channel that no head of the group has */
+#define CKV_CPU_NO_TOP (CKV_CPU_NO_CHANNEL + 1000) /* below every exponent that a row can have */
+
+/* What bounds the norms of one KV head's rows (factor.c). */
+typedef struct ckv_cpu_factor {
+    int32_t dim;              /* dv */
+    const int32_t *exponents; /* [dim] E_k, the greatest of the group's heads, or CKV_CPU_NO_CHANNEL */
+    const float *lengths;     /* [dim, padded by 0 to whole panels] of the rows of L */
+    const float *panels;      /* columns 0..15 of L from row 0 on, columns 16..31 from row 16 on, ... */
+} ckv_cpu_factor;
+
+/* Of one row v of V: with v'_k = v_k * 2^(E_k - top), below 1 in magnitude. */
+typedef struct ckv_cpu_bound {
+    float square;  /* |L^T v'|^2 */
+    float spread;  /* sum of |v'_k| * length_k */
+    int32_t top;   /* exponent of the greatest |v_k| * 2^E_k; CKV_CPU_NO_TOP or less: all are 0 */
+} ckv_cpu_bound;
+
 typedef struct ckv_cpu_kernels {
     const char *isa;
     int (*usable)(void); /* on this machine */
@@ -40,6 +60,12 @@ typedef struct ckv_cpu_kernels {
      */
     int norm_step, norm_rows;
     void (*norm_panel)(const int16_t *panel, const int16_t *q, int steps, int shift, int64_t *sums);
+
+    /* Bounds of `count` rows of V, which may have errors of rounding (bounds.c); without a
+     * factor rows are only read.  Scratch [query_rows][CKV_CPU_BOUND_STRIDE].  Returns 1 if
+     * some element was NaN or infinite. */
+    uint32_t (*bound_rows)(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, int64_t first,
+                           int count, float *scratch, ckv_cpu_bound *bounds);
 } ckv_cpu_kernels;
 
 /* Best first; NULL ends the list.  The last is usable everywhere. */

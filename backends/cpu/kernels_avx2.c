@@ -7,6 +7,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+
 #define STEP 2 /* vpmaddwd: two products of int16 summed in int32 */
 #define ROWS 6 /* 12 accumulators, 2 of W, 1 of q and 1 product: all 16 registers */
 
@@ -85,4 +87,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx2 = {
     .norm_step = STEP,
     .norm_rows = ROWS,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -7,6 +7,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+
 /* vpmaddwd and vpaddd; gcc 12 keeps these accumulators in registers by itself. */
 #define ROW(i)                                                                                                         \
     do {                                                                                                               \
@@ -39,4 +41,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512 = {
     .norm_step = STEP,
     .norm_rows = ROWS,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -8,6 +8,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+
 /* What one row has for a step of the norm. */
 typedef struct channels {
     int16_t value[2];
@@ -53,4 +55,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni = {
     .norm_step = STEP,
     .norm_rows = ROWS,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -6,6 +6,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+
 #define STEP 1 /* smlal: one product of int16 added to int32 */
 #define ROWS 4 /* 16 accumulators of the 32 registers */
 
@@ -54,4 +56,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon = {
     .norm_step = STEP,
     .norm_rows = ROWS,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -6,6 +6,8 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+
 #define STEP 2
 #define ROWS 4
 
@@ -43,4 +45,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_portable = {
     .norm_step = STEP,
     .norm_rows = ROWS,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -25,6 +25,8 @@ typedef struct job {
     char *scratch;
     size_t scratch_size;
     _Atomic uint32_t *flags;
+    const int32_t *rows;   /* [Hkv][n], or NULL for all */
+    const int64_t *counts; /* [Hkv] of rows */
 } job;
 
 /* One worker's scratch. */
@@ -150,20 +152,28 @@ static int64_t blocks_of(const ckv_plan *plan)
     return (plan->tokens + BLOCK - 1) / BLOCK;
 }
 
+static int64_t row_of(const job *j, int64_t g, int64_t i)
+{
+    return j->rows == NULL ? i : j->rows[g * j->plan->tokens + i];
+}
+
 static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
     int64_t g = item / blocks_of(plan), first = item % blocks_of(plan) * BLOCK;
-    int64_t rows = plan->tokens - first < BLOCK ? plan->tokens - first : BLOCK;
+    int64_t rows = (j->rows == NULL ? plan->tokens : j->counts[g]) - first;
     uint32_t bad = 0;
     size_t size;
     scratch s;
+    if (rows <= 0)
+        return;
+    rows = rows < BLOCK ? rows : BLOCK;
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &s, &size);
     for (int64_t i = 0; i < rows; i++) {
         s.total[i] = 0.0f;
-        bad |= ckv_cpu_load_strided(s.rows + i * plan->value_dim, ckv_at(j->value, g, first + i, 0), j->value->dtype,
-                                    j->value->stride[2], plan->value_dim);
+        bad |= ckv_cpu_load_strided(s.rows + i * plan->value_dim, ckv_at(j->value, g, row_of(j, g, first + i), 0),
+                                    j->value->dtype, j->value->stride[2], plan->value_dim);
     }
     for (int64_t head = g * plan->group; head < (g + 1) * plan->group; head++) {
         quantize(j, head, rows, &s);
@@ -173,21 +183,28 @@ static void one_block(const void *argument, int64_t item, int32_t worker)
     for (int64_t i = 0; i < rows; i++) {
         float mean = s.total[i] * plan->group_inverse;
         mean = mean < 0x1p-100f ? 0.0f : mean;
-        memcpy(ckv_at(j->norm, g, first + i, 0), &mean, sizeof mean);
+        memcpy(ckv_at(j->norm, g, row_of(j, g, first + i), 0), &mean, sizeof mean);
     }
     if (bad != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_VALUE, memory_order_relaxed);
 }
 
-uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
-                      const ckv_tensor *norm, void *workspace)
+uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                         const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace)
 {
     const ckv_cpu_kernels *kernels = ckv_cpu_kernels_of(plan);
-    job j = {plan, kernels, value, norm, projection, ckv_cpu_panels_open(kernels, projection), NULL, 0, workspace};
+    job j = {plan, kernels, value,     norm, projection, ckv_cpu_panels_open(kernels, projection),
+             NULL, 0,       workspace, rows, counts};
     scratch s;
     j.scratch = (char *)workspace + CKV_WORKSPACE_ALIGNMENT;
     lay_out(plan, NULL, &s, &j.scratch_size);
     atomic_store_explicit(j.flags, 0, memory_order_relaxed);
     ckv_cpu_for_each(plan->context, plan->kv_heads * blocks_of(plan), one_block, &j);
     return atomic_load_explicit(j.flags, memory_order_relaxed);
+}
+
+uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                      const ckv_tensor *norm, void *workspace)
+{
+    return ckv_cpu_norm_of(plan, value, projection, norm, NULL, NULL, workspace);
 }

@@ -13,7 +13,6 @@
 
 typedef struct layout {
     int32_t steps;
-    int64_t panels;
     size_t shifts, weights, total; /* offsets after the table of heads at 0 */
 } layout;
 
@@ -34,27 +33,32 @@ static int64_t panels_of(const ckv_projection *p, int64_t head)
     return panels;
 }
 
-static int lay_out(const ckv_cpu_kernels *kernels, const ckv_projection *p, layout *l)
+static int lay_out(const ckv_cpu_kernels *kernels, const ckv_projection *p, int64_t panels, layout *l)
 {
     size_t at = 0;
     int fits = 1;
     l->steps = (p->value_dim + kernels->norm_step - 1) / kernels->norm_step;
-    l->panels = 0;
-    for (int64_t head = 0; head < p->query_heads; head++)
-        l->panels += panels_of(p, head);
     fits &= ckv_add_block(&at, (size_t)p->query_heads + 1, sizeof(int64_t));
     l->shifts = at;
-    fits &= ckv_add_block(&at, (size_t)l->panels, 1);
+    fits &= ckv_add_block(&at, (size_t)panels, 1);
     l->weights = at;
-    fits &= ckv_add_block(&at, (size_t)l->panels, (size_t)(l->steps * COLUMNS * kernels->norm_step) * sizeof(int16_t));
+    fits &= ckv_add_block(&at, (size_t)panels, (size_t)(l->steps * COLUMNS * kernels->norm_step) * sizeof(int16_t));
     l->total = at;
     return fits;
+}
+
+static int64_t count_panels(const ckv_projection *p)
+{
+    int64_t panels = 0;
+    for (int64_t head = 0; head < p->query_heads; head++)
+        panels += panels_of(p, head);
+    return panels;
 }
 
 size_t ckv_cpu_panels_size(const ckv_context *context, const ckv_projection *projection)
 {
     layout l;
-    return lay_out(context->backend_state, projection, &l) ? l.total : 0;
+    return lay_out(context->backend_state, projection, count_panels(projection), &l) ? l.total : 0;
 }
 
 ckv_cpu_panels ckv_cpu_panels_open(const ckv_cpu_kernels *kernels, const ckv_projection *projection)
@@ -62,11 +66,12 @@ ckv_cpu_panels ckv_cpu_panels_open(const ckv_cpu_kernels *kernels, const ckv_pro
     const char *memory = projection->packed;
     layout l;
     ckv_cpu_panels panels;
-    lay_out(kernels, projection, &l);
-    panels.steps = l.steps;
     panels.first = (const int64_t *)(const void *)memory;
+    lay_out(kernels, projection, panels.first[projection->query_heads], &l);
+    panels.steps = l.steps;
     panels.shifts = (const uint8_t *)memory + l.shifts;
     panels.weights = (const int16_t *)(const void *)(memory + l.weights);
+    panels.end = memory + l.total;
     return panels;
 }
 
@@ -82,7 +87,7 @@ void ckv_cpu_panels_make(const ckv_context *context, const ckv_projection *p, vo
 {
     const ckv_cpu_kernels *kernels = context->backend_state;
     layout l;
-    lay_out(kernels, p, &l);
+    lay_out(kernels, p, count_panels(p), &l);
     int64_t *first = memory;
     uint8_t *shifts = (uint8_t *)memory + l.shifts;
     int16_t *weights = (int16_t *)(void *)((char *)memory + l.weights);

@@ -11,6 +11,7 @@ typedef struct ckv_cpu_panels {
     const int64_t *first;   /* [Hq + 1]: panels of each head */
     const uint8_t *shifts;  /* [panels] */
     const int16_t *weights; /* [panels][steps][columns][norm_step] */
+    const void *end;        /* aligned */
 } ckv_cpu_panels;
 
 /* Looks into the memory that ckv_cpu_panels_make filled. */

@@ -16,7 +16,8 @@
 typedef struct job {
     const ckv_plan *plan;
     const ckv_tensor *attention, *norm;
-    const ckv_kept *kept;
+    const ckv_kept *kept; /* or NULL: */
+    uint8_t *stages;      /* [Hkv][n] */
     char *scratch;
     size_t scratch_size;
     _Atomic uint32_t *flags;
@@ -91,8 +92,7 @@ static cut find_cut(const uint32_t *ranks, int64_t n, int64_t count, const scrat
     return (cut){prefix, count};
 }
 
-/* Spec 6.4, with 1 for a NaN's rank: no number's rank is that low. */
-static uint32_t stage2_rank(float attention, float norm, float epsilon)
+uint32_t ckv_cpu_stage2_rank(float attention, float norm, float epsilon)
 {
     uint32_t a = ckv_bits(attention), v = ckv_bits(norm);
     int is_nan = ckv_is_nan_bits(a) | ckv_is_nan_bits(v);
@@ -146,33 +146,49 @@ static void rank_by_score(const head *h, int64_t count)
         c.ties -= tie;
         rank[i] = (count > 0 && rank[i] > c.rank) || tie
                       ? TAKEN
-                      : stage2_rank(get(j->attention, h->g, i), get(j->norm, h->g, i), j->plan->epsilon);
+                      : ckv_cpu_stage2_rank(get(j->attention, h->g, i), get(j->norm, h->g, i), j->plan->epsilon);
     }
+}
+
+/* Why position i is kept, positions in ascending order; `c` is stage 2's cut, with
+ * UINT32_MAX and no ties where it keeps none. */
+static uint8_t stage_of(const head *h, int64_t i, cut *c)
+{
+    uint32_t rank = h->s.rank[i];
+    if (i < h->low || i >= h->high)
+        return CKV_KEPT_FORCED;
+    if (rank == TAKEN)
+        return CKV_KEPT_STAGE1;
+    if (rank > c->rank)
+        return CKV_KEPT_STAGE2;
+    if (rank < c->rank || c->ties == 0)
+        return CKV_CPU_NOT_KEPT;
+    c->ties--;
+    return CKV_KEPT_STAGE2;
 }
 
 static void write_kept(const head *h, int64_t count)
 {
     const job *j = h->job;
-    const uint32_t *rank = h->s.rank;
     int64_t at = h->g * j->plan->budget, n = j->plan->tokens;
     cut c = {UINT32_MAX, 0};
     if (count > 0)
-        c = find_cut(rank + h->low, h->high - h->low, count, &h->s);
+        c = find_cut(h->s.rank + h->low, h->high - h->low, count, &h->s);
     for (int64_t i = 0; i < n; i++) {
-        uint8_t stage = CKV_KEPT_FORCED;
-        if (i >= h->low && i < h->high) {
-            int tie = count > 0 && rank[i] == c.rank && c.ties > 0;
-            stage = rank[i] == TAKEN ? CKV_KEPT_STAGE1 : CKV_KEPT_STAGE2;
-            if (rank[i] != TAKEN && !(count > 0 && rank[i] > c.rank) && !tie)
-                continue;
-            c.ties -= tie;
+        uint8_t stage = stage_of(h, i, &c);
+        if (j->kept == NULL) {
+            j->stages[h->g * n + i] = stage;
+            continue;
         }
+        if (stage == CKV_CPU_NOT_KEPT)
+            continue;
         j->kept->positions[at] = (int32_t)i;
         if (j->kept->stages != NULL)
             j->kept->stages[at] = stage;
         at++;
     }
-    j->kept->offsets[h->g + 1] = (int32_t)at;
+    if (j->kept != NULL)
+        j->kept->offsets[h->g + 1] = (int32_t)at;
 }
 
 static void select_head(const void *argument, int64_t g, int32_t worker)
@@ -189,14 +205,28 @@ static void select_head(const void *argument, int64_t g, int32_t worker)
     write_kept(&h, plan->budget - stage1);
 }
 
+static uint32_t run(job *j, void *workspace)
+{
+    scratch s;
+    lay_out(j->plan, NULL, &s, &j->scratch_size);
+    j->scratch = (char *)workspace + CKV_WORKSPACE_ALIGNMENT;
+    j->flags = workspace;
+    atomic_store_explicit(j->flags, 0, memory_order_relaxed);
+    ckv_cpu_for_each(j->plan->context, j->plan->kv_heads, select_head, j);
+    return atomic_load_explicit(j->flags, memory_order_relaxed);
+}
+
 uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
                         void *workspace)
 {
-    job j = {plan, attention, norm, kept, (char *)workspace + CKV_WORKSPACE_ALIGNMENT, 0, workspace};
-    scratch s;
-    lay_out(plan, NULL, &s, &j.scratch_size);
-    atomic_store_explicit(j.flags, 0, memory_order_relaxed);
+    job j = {.plan = plan, .attention = attention, .norm = norm, .kept = kept};
     kept->offsets[0] = 0;
-    ckv_cpu_for_each(plan->context, plan->kv_heads, select_head, &j);
-    return atomic_load_explicit(j.flags, memory_order_relaxed);
+    return run(&j, workspace);
+}
+
+void ckv_cpu_select_stages(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, uint8_t *stages,
+                           void *workspace)
+{
+    job j = {.plan = plan, .attention = attention, .norm = norm, .stages = stages};
+    run(&j, workspace);
 }

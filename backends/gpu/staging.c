@@ -262,6 +262,7 @@ static ckv_status norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_
     result n = stage_out(&s, out);
     if (is_good(&s))
         ckv_gpu_norm(&s.call, &v, projection, &n.there);
+    launch->exact_norms = plan->kv_heads * plan->tokens;
     download(&s, n.here, memory_of(&n.there), dense_size(out));
     wait_for_results(&s, launch);
     if (is_good(&s))
@@ -315,6 +316,7 @@ static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv
     kept_result r = stage_kept(&s, plan, kept);
     if (is_good(&s))
         ckv_gpu_evict(&s.call, &q, &k, &v, projection, &r.there);
+    launch->exact_norms = plan->kv_heads * plan->tokens;
     download(&s, r.here, r.memory, r.size);
     wait_for_results(&s, launch);
     if (is_good(&s))

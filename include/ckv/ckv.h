@@ -170,6 +170,8 @@ typedef struct ckv_policy {
     int32_t sinks;   /* leading tokens kept whatever their score, default 0 */
     ckv_pool pool;   /* along positions, per query head, before the group mean; default max */
     int32_t pool_width; /* >= 1, default 7 */
+    int32_t skip;       /* 1: ckv_evict may leave out norms that cannot change what is kept; 0: it computes every norm.
+                           The kept set is the same, bit for bit; default 1 */
 } ckv_policy;
 
 /* The defaults above. */
@@ -320,6 +322,9 @@ typedef struct ckv_run {
     size_t workspace_size; /* at least ckv_plan_info.workspace */
     uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed, and with CKV_MEMORY_DEVICE */
     int32_t memory;        /* CKV_MEMORY_*, default host */
+    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; 0 for the
+                              other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many rows ckv_evict can
+                              leave out is, unlike every other output, a matter of backend and device */
     void *stream;          /* optional: CUstream, hipStream_t or cl_command_queue of the context's device that work goes
                               on; NULL: the context's own.  Not read with CKV_MEMORY_HOST */
     void *buffer;          /* optional cl_mem, see "Device memory" above */
@@ -393,8 +398,9 @@ CKV_API ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention,
 CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection,
                                const ckv_tensor *to, ckv_run *run);
 
-/* Score, norm and select in one call.  A budget of all tokens, or of none, checks
- * its arguments like any other but reads no tensor, and sets no flag. */
+/* Score, norm and select in one call.  Norms that cannot change what is kept may be
+ * left out (ckv_policy.skip).  A budget of all tokens, or of none, checks its arguments
+ * like any other but reads no tensor, and sets no flag. */
 CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                              const ckv_tensor *value, const ckv_projection *projection, const ckv_selection *selection,
                              ckv_run *run);

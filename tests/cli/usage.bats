@@ -25,7 +25,7 @@ manual=$top_srcdir/tools/ckv.1
 @test "help names every option and its default" {
     ckv evict --help
     says ../stdout --keep --budget --alpha --epsilon --window --recent --sinks --pool --budgets --norm --model --layer \
-        --compact --dump --json --backend --threads --no-perturbation -o 0.4 0.5 1e-4 32 max:7 uniform l1
+        --compact --dump --json --backend --threads --no-perturbation --no-skip -o 0.4 0.5 1e-4 32 max:7 uniform l1
     ckv select --help
     says ../stdout --keep --budget --alpha --epsilon --window --recent --sinks --pool --budgets --norm -o
     ckv info --help
@@ -106,7 +106,7 @@ usage() {
     usage keep -- evict in.safetensors -o out.safetensors --keep
     usage dump -- evict in.safetensors -o out.safetensors --dump=yes
     # What only evict offers:
-    for option in --dump --compact --no-perturbation --model=in.safetensors; do
+    for option in --dump --compact --no-perturbation --no-skip --model=in.safetensors; do
         usage "${option%%=*}" -- select in.safetensors -o out.safetensors "$option"
     done
 }
