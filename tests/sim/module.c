@@ -18,8 +18,6 @@
 #include "rtc.h"
 #include "runtime.h"
 
-int sim_kernel_fails(void);
-
 #define VARIANTS 16
 
 typedef struct variant {

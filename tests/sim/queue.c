@@ -178,6 +178,15 @@ int sim_wait_all(void)
     return sim_lost();
 }
 
+void sim_forget_kept(void)
+{
+    while (kept != NULL) {
+        entry *e = kept;
+        kept = e->next;
+        discard(e);
+    }
+}
+
 int sim_replay(void)
 {
     int commands = 0;

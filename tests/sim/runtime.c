@@ -240,8 +240,6 @@ void ckv_sim_fail(const char *name, int64_t nth, int code)
     pthread_mutex_unlock(&lock);
 }
 
-/* Asked by whoever runs kernels, the lock being held. */
-int sim_kernel_fails(void);
 int sim_kernel_fails(void)
 {
     return r.left > 0 && strcmp(r.fail, "kernel") == 0 && --r.left == 0;
@@ -280,8 +278,10 @@ const char *ckv_sim_complaint(void)
 void ckv_sim_capture(int on)
 {
     pthread_mutex_lock(&lock);
-    if (on)
+    if (on) {
         sim_wait_all();
+        sim_forget_kept();
+    }
     r.capturing = on;
     pthread_mutex_unlock(&lock);
 }

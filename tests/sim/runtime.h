@@ -58,6 +58,7 @@ void sim_lose(int error);
 int sim_lost(void);
 int sim_capturing(void);
 uint64_t sim_random(void);
+int sim_kernel_fails(void);            /* the one that is to run now */
 const char *sim_error_name(int error); /* without the vendor's prefix, as "OUT_OF_MEMORY" */
 
 /* ---------------------------------------------------------------- devices and memory */
@@ -117,7 +118,8 @@ int sim_wait_stream(const sim_device *device, const sim_stream *stream);
 int sim_wait_event(const sim_event *event);
 int sim_wait_all(void);
 void sim_progress(void); /* perhaps runs something */
-int sim_replay(void);
+int sim_replay(void);    /* runs what was captured */
+void sim_forget_kept(void);
 
 /* ---------------------------------------------------------------- modules */
 

@@ -369,6 +369,7 @@ int main(void)
         cmocka_unit_test(test_host_cannot_reach),
         cmocka_unit_test(test_other_defines),
     };
+    setenv("CKV_KERNEL_CACHE", "off", 1);
     setenv("CKV_SIM_CUDA", "sm_90,sm_75", 1);
     setenv("CKV_SIM_HIP", "gfx942:sramecc+:xnack-,gfx1100", 1);
     const char *reason = test_sim_load();
