@@ -49,6 +49,16 @@ typedef struct ckv_device_stages {
     void (*close_projection)(ckv_projection *projection);
 } ckv_device_stages;
 
+/* What "auto" tries first; equal ranks in the order of the registry. */
+enum {
+    CKV_RANK_NEVER = -1, /* only when asked for by the backend's name */
+    CKV_RANK_DISCRETE,
+    CKV_RANK_INTEGRATED,
+    CKV_RANK_CPU,
+    CKV_RANK_REFERENCE,
+    CKV_RANKS
+};
+
 typedef struct ckv_backend {
     const char *name;
 
@@ -57,6 +67,8 @@ typedef struct ckv_backend {
     const char *(*device_name)(int32_t device);
     const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
     const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
+
+    int (*device_rank)(int32_t device); /* CKV_RANK_*: the place in "auto" */
 
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);

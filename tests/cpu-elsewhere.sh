@@ -5,11 +5,11 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 
-# build OUTPUT COMPILER FLAGS...: tests/golden/print.c with the whole library but the
-# kernels that need flags of their own; those come among the flags.
+# build OUTPUT PROGRAM COMPILER FLAGS...: a program of tests/ with the whole library but
+# the kernels that need flags of their own; those come among the flags.
 build() {
-    output=$1 compiler=$2
-    shift 2
+    output=$1 program=$2 compiler=$3
+    shift 3
     for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done
@@ -18,7 +18,7 @@ build() {
     done
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
-    $compiler -std=gnu11 -O2 -w -ffp-contract=off -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
+    $compiler -std=gnu11 -O2 -w -ffp-contract=off -o "$output" "$@" "$top_srcdir/tests/$program" \
         "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
 }
 
@@ -35,6 +35,13 @@ prints() {
     isa=$1
     shift
     CKV_TEST_BACKEND=cpu CKV_CPU_ISA=$isa "$@" >"$work/lines" && diff "$top_srcdir/tests/golden/reference.txt" "$work/lines"
+}
+
+# skips ISA COMMAND...: leaves norms out, and keeps what it should.
+skips() {
+    isa=$1
+    shift
+    CKV_CPU_ISA=$isa "$@"
 }
 
 skipped() {
@@ -60,12 +67,15 @@ else
     for isa in avx512 avx512vnni; do
         expect "$isa builds with emulated instructions" emulate $isa
     done
-    expect "the program builds" build "$work/emulated" "$CC" -DCKV_CPU_AVX512 -DCKV_CPU_AVX512VNNI "$work/avx512.o" \
-        "$work/avx512vnni.o"
-    for isa in avx512 avx512vnni; do
-        expect "$isa gives the recorded results" prints $isa "$work/emulated"
+    for program in golden/print cpu/skips; do
+        expect "$program builds" build "$work/${program#*/}" $program.c "$CC" -DCKV_CPU_AVX512 -DCKV_CPU_AVX512VNNI \
+            "$work/avx512.o" "$work/avx512vnni.o"
     done
-    refuse "an unknown one gives none" prints z80 "$work/emulated"
+    for isa in avx512 avx512vnni; do
+        expect "$isa gives the recorded results" prints $isa "$work/print"
+        expect "$isa leaves norms out" skips $isa "$work/skips"
+    done
+    refuse "an unknown one gives none" prints z80 "$work/print"
 fi
 
 # ---------------------------------------------------------------- AArch64
@@ -74,10 +84,13 @@ cross=aarch64-linux-gnu-gcc
 if ! command -v $cross >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
     skipped "AArch64 under qemu" "no $cross or no qemu-aarch64 (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 else
-    expect "the program builds for AArch64" build "$work/arm" $cross -static -O3 -DCKV_CPU_NEON \
-        "$top_srcdir/backends/cpu/kernels_neon.c"
+    for program in golden/print cpu/skips; do
+        expect "AArch64: $program builds" build "$work/${program#*/}" $program.c $cross -static -O3 -DCKV_CPU_NEON \
+            "$top_srcdir/backends/cpu/kernels_neon.c"
+    done
     for isa in neon portable; do
-        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 "$work/arm"
+        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 "$work/print"
+        expect "AArch64: $isa leaves norms out" skips $isa qemu-aarch64 "$work/skips"
     done
 fi
 

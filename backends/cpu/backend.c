@@ -45,6 +45,12 @@ static const ckv_cpu_kernels *choose_kernels(void)
     return NULL;
 }
 
+static int device_rank(int32_t device)
+{
+    (void)device;
+    return CKV_RANK_CPU;
+}
+
 static const char *device_name(int32_t device)
 {
     const ckv_cpu_kernels *kernels = choose_kernels();
@@ -113,6 +119,7 @@ const ckv_backend ckv_backend_cpu = {
     .device_name = device_name,
     .context_device_name = context_device_name,
     .device_reason = device_reason,
+    .device_rank = device_rank,
     .open_device = open_device,
     .projection_size = projection_size,
     .projection_pack = projection_pack,

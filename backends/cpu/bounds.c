@@ -83,10 +83,11 @@ static void one_head(const void *argument, int64_t g, int32_t worker)
 /* 0 for a row that no head of the group sees.  No norm is above 2^106 (spec 8). */
 static float upper_of(const ckv_cpu_bounds *head, const ckv_cpu_bound *row, double scale)
 {
-    double length = sqrt((double)row->square) * (1.0 + head->rounding) + head->rounding * (double)row->spread;
-    double upper = ldexp(head->scale * length + head->slack, row->top) * scale;
+    double length, upper;
     if (row->top <= CKV_CPU_NO_TOP)
         return 0.0f;
+    length = sqrt((double)row->square) * (1.0 + head->rounding) + head->rounding * (double)row->spread;
+    upper = ldexp(head->scale * length + head->slack, row->top) * scale;
     return upper < 0x1p106 ? (float)upper : 0x1p106f;
 }
 

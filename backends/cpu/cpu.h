@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CPU backend: the specification's integers and float chains over threads and
- * vector units.  The stages (score.c, norm.c, select.c, compact.c) are written once;
- * what an instruction set does better stands in its kernels_*.c behind one table.
+ * vector units.  The stages (score.c, norm.c, select.c, compact.c) and what puts them
+ * together (evict.c) are written once; what an instruction set does better stands in its
+ * kernels_*.c behind one table.
  */
 #ifndef CKV_BACKENDS_CPU_H
 #define CKV_BACKENDS_CPU_H

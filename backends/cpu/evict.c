@@ -9,9 +9,8 @@
  *      of their ranks: c candidates rank tau or better.
  *   2. Of the others, those whose rank by the bound is tau or better get their norms too;
  *      ties are among them.
- *   3. The rest rank below tau, and so below c candidates: none is kept, whatever its norm.
- *      With 0 for their norms they still rank below tau: no score ranks below that of norm
- *      0, so that where tau is that rank there is no rest.
+ *   3. The rest rank below tau even by their bounds, and so below c candidates: none of them
+ *      is kept, by the norm or by the bound in its place.
  * Then select does what it always does.
  */
 #include "evict.h"
@@ -104,7 +103,7 @@ static void list_best(const void *argument, int64_t g, int32_t worker)
     j->counts[g] = count;
 }
 
-/* Step 2's rows; 0 for the norms of step 3's. */
+/* Step 2's rows. */
 static void list_close(const void *argument, int64_t g, int32_t worker)
 {
     const job *j = argument;
@@ -117,15 +116,9 @@ static void list_close(const void *argument, int64_t g, int32_t worker)
         uint32_t rank = rank_of(j, g, rows[i]);
         tau = rank < tau ? rank : tau;
     }
-    for (int64_t i = 0; i < j->plan->tokens; i++) {
-        static const float zero = 0.0f;
-        if (stages[i] != CKV_CPU_NOT_KEPT)
-            continue;
-        if (rank_of(j, g, i) >= tau)
+    for (int64_t i = 0; i < j->plan->tokens; i++)
+        if (stages[i] == CKV_CPU_NOT_KEPT && rank_of(j, g, i) >= tau)
             rows[count++] = (int32_t)i;
-        else
-            memcpy(ckv_at(j->norm, g, i, 0), &zero, sizeof zero);
-    }
     j->counts[g] = count;
 }
 

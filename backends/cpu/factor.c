@@ -56,14 +56,16 @@ typedef struct layout {
 
 static int lay_out(const ckv_plan *plan, layout *l)
 {
-    size_t dim = (size_t)plan->value_dim, at = 0, columns = (dim + COLUMNS - 1) / COLUMNS;
+    size_t dim = (size_t)plan->value_dim, at = 0, columns = (dim + COLUMNS - 1) / COLUMNS, rows = 0;
     int fits = 1;
+    for (size_t first = 0; first < dim; first += COLUMNS)
+        rows += dim - first;
     l->exponents = at;
     fits &= ckv_add_block(&at, dim, sizeof(int32_t));
     l->lengths = at;
     fits &= ckv_add_block(&at, columns * COLUMNS, sizeof(float));
     l->panels = at;
-    fits &= ckv_add_block(&at, columns * COLUMNS * dim, sizeof(float)); /* twice what the triangle takes */
+    fits &= ckv_add_block(&at, rows * COLUMNS, sizeof(float));
     l->total = at;
     return fits;
 }

@@ -83,30 +83,46 @@ static void place_column(const ckv_projection *p, int64_t head, int32_t j, int16
         panel[(k / step * COLUMNS + column) * step + k % step] = w[(int64_t)k * p->hidden];
 }
 
+typedef struct job {
+    const ckv_projection *projection;
+    int64_t *first;
+    uint8_t *shifts;
+    int16_t *weights;
+    int64_t panel_size;
+    int32_t step;
+} job;
+
+static void pack_head(const void *argument, int64_t head, int32_t worker)
+{
+    const job *work = argument;
+    const ckv_projection *p = work->projection;
+    int64_t panel = work->first[head];
+    (void)worker;
+    for (int s = 0; s < SHIFTS; s++) {
+        int32_t column = 0;
+        for (int32_t j = 0; j < p->hidden; j++) {
+            if (p->shifts[head * p->hidden + j] != s)
+                continue;
+            work->shifts[panel] = (uint8_t)s;
+            place_column(p, head, j, work->weights + panel * work->panel_size, column, work->step);
+            panel += ++column == COLUMNS;
+            column %= COLUMNS;
+        }
+        panel += column != 0;
+    }
+}
+
 void ckv_cpu_panels_make(const ckv_context *context, const ckv_projection *p, void *memory)
 {
     const ckv_cpu_kernels *kernels = context->backend_state;
     layout l;
+    job work = {.projection = p, .first = memory, .step = kernels->norm_step};
     lay_out(kernels, p, count_panels(p), &l);
-    int64_t *first = memory;
-    uint8_t *shifts = (uint8_t *)memory + l.shifts;
-    int16_t *weights = (int16_t *)(void *)((char *)memory + l.weights);
-    int64_t size = (int64_t)l.steps * COLUMNS * kernels->norm_step, panel = 0;
+    work.shifts = (uint8_t *)memory + l.shifts;
+    work.weights = (int16_t *)(void *)((char *)memory + l.weights);
+    work.panel_size = (int64_t)l.steps * COLUMNS * kernels->norm_step;
     memset(memory, 0, l.total);
-    for (int64_t head = 0; head < p->query_heads; head++) {
-        first[head] = panel;
-        for (int s = 0; s < SHIFTS; s++) {
-            int32_t column = 0;
-            for (int32_t j = 0; j < p->hidden; j++) {
-                if (p->shifts[head * p->hidden + j] != s)
-                    continue;
-                shifts[panel] = (uint8_t)s;
-                place_column(p, head, j, weights + panel * size, column, kernels->norm_step);
-                panel += ++column == COLUMNS;
-                column %= COLUMNS;
-            }
-            panel += column != 0;
-        }
-    }
-    first[p->query_heads] = panel;
+    for (int64_t head = 0; head < p->query_heads; head++)
+        work.first[head + 1] = work.first[head] + panels_of(p, head);
+    ckv_cpu_for_each(context, p->query_heads, pack_head, &work);
 }

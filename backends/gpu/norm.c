@@ -4,7 +4,8 @@
 
 #define INT_ROWS 16
 
-void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm)
+void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm,
+                  int listed)
 {
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;
@@ -18,5 +19,6 @@ void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_project
     p->at_weights = at + packed->weights;
     p->columns = packed->columns;
     p->value_bits = projection->value_bits;
+    p->listed = listed;
     ckv_gpu_run(call, CKV_GPU_ckv_norm_int, (p->tokens + INT_ROWS - 1) / INT_ROWS, p->kv_heads, buffers);
 }

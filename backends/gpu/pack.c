@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The projection in device memory: the numbers of spec 5.1, columns padded with zeros,
  * which add |0| to a sum. */
+#include <math.h>
 #include <string.h>
 
+#include "backends/cpu/gram.h"
 #include "gpu.h"
 #include "lib/sizes.h"
 #include "lib/status.h"
@@ -22,6 +24,10 @@ static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
     fits &= ckv_add_block(&total, heads * (size_t)to->columns, 1);
     to->weights = (int64_t)total;
     fits &= ckv_add_block(&total, heads * dv, (size_t)to->columns * sizeof(int16_t));
+    to->squares = (int64_t)total;
+    fits &= ckv_add_block(&total, heads * dv, dv * sizeof(float));
+    to->sizes = (int64_t)total;
+    fits &= ckv_add_block(&total, heads, 2 * sizeof(float));
     to->size = (int64_t)total;
     return fits && total < (size_t)1 << 62;
 }
@@ -38,6 +44,34 @@ static void fill(const ckv_projection *p, const ckv_gpu_projection *to, char *im
     for (size_t row = 0; row < heads * dv; row++)
         memcpy(image + to->weights + row * columns * sizeof(int16_t), p->weights + row * hidden,
                hidden * sizeof(int16_t));
+}
+
+/* The Gram matrices and sums that bounds are made of (kernels/bound.h), the sums rounded
+ * up, with the half unit that rounding q_k adds and what it doubles to where R grows. */
+static ckv_status fill_bounds(const ckv_projection *p, const ckv_gpu_projection *to, char *image)
+{
+    size_t dim = (size_t)p->value_dim, size = ckv_cpu_gram_size(p);
+    float *squares = (float *)(void *)(image + to->squares), *sizes = (float *)(void *)(image + to->sizes);
+    int exponent = (p->weight_bits == 7) - p->value_bits - 1;
+    void *memory = size == 0 ? NULL : ckv_context_allocate(p->context, size, "projection");
+    ckv_status status = memory == NULL ? CKV_ERROR_NO_MEMORY : ckv_cpu_gram_make(p->context, p, memory);
+    if (status == CKV_OK) {
+        ckv_cpu_gram gram = ckv_cpu_gram_open(p, memory);
+        for (size_t head = 0; head < (size_t)p->query_heads; head++) {
+            const double *from = gram.squares + head * gram.triangle;
+            for (size_t k = 0; k < dim; k++)
+                for (size_t l = 0; l <= k; l++) {
+                    float square = (float)*from++;
+                    squares[(head * dim + k) * dim + l] = square;
+                    squares[(head * dim + l) * dim + k] = square;
+                }
+            sizes[head * 2] = (float)gram.outputs[head] * (1.0f + 0x1p-22f);
+            sizes[head * 2 + 1] = (float)ldexp(gram.weights[head], exponent) * (1.0f + 0x1p-22f);
+        }
+    }
+    if (memory != NULL)
+        ckv_context_release(p->context, memory);
+    return status;
 }
 
 static ckv_status upload(const ckv_gpu *gpu, ckv_gpu_projection *to, const char *image)
@@ -84,7 +118,9 @@ ckv_status ckv_gpu_open_projection(ckv_projection *p)
     if (image == NULL)
         return CKV_ERROR_NO_MEMORY;
     fill(p, packed, image);
-    status = upload(ckv_gpu_of(context), packed, image);
+    status = fill_bounds(p, packed, image);
+    if (status == CKV_OK)
+        status = upload(ckv_gpu_of(context), packed, image);
     ckv_context_release(context, image);
     if (status != CKV_OK)
         return status;

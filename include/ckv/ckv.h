@@ -232,7 +232,9 @@ typedef struct ckv_device_info {
 } ckv_device_info;
 
 /* Every backend that the library knows and every device of each, usable or not,
- * in the order of preference of "auto".  Strings live as long as the context.
+ * and why not.  "auto" takes the first that it can open of: discrete GPUs, GPUs that
+ * share the host's memory, "cpu", "ref"; of equals the first in this list; an OpenCL
+ * device that is a CPU never.  Strings live as long as the context.
  * Set info->struct_size before the call; index in [0, ckv_device_count). */
 CKV_API int32_t ckv_device_count(const ckv_context *context);
 CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
@@ -292,7 +294,8 @@ typedef struct ckv_plan_info {
     int64_t stage1;        /* slots of stage 1, forced entries counted in */
     int64_t positions;     /* kv_heads * budget: what ckv_selection.positions must hold */
     int64_t next_position; /* position of the token that follows the n given: n, however many rows are kept */
-    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n) and a few MB a thread */
+    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * (n + value_dim^2)) and a few MB
+                              a thread */
     const char *backend;   /* that runs it; lives as long as the context */
     const char *device;
     int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,

@@ -52,7 +52,7 @@ static void spoil_weights(const test_problem *p, test_random *r)
 {
     const test_tensor *w = &p->tensor[TEST_WEIGHT];
     int64_t columns = (int64_t)p->shape.query_heads * p->shape.value_dim, zero_head = test_between(r, 0, 1);
-    int kinds = (int)test_between(r, 0, 31);
+    int kinds = (int)test_between(r, 0, 63);
     int64_t column = test_between(r, 0, columns - 1), row = test_between(r, 0, p->shape.hidden - 1);
     for (int64_t j = 0; j < p->shape.hidden; j++)
         for (int64_t c = 0; c < columns; c++) {
@@ -62,6 +62,8 @@ static void spoil_weights(const test_problem *p, test_random *r)
                 scale_cell(w, 0, j, c, 18);
             if ((kinds & 4) != 0 && c % 5 == column % 5)
                 test_put_bits(w, 0, j, c, 0);
+            if ((kinds & 32) != 0 && c % 3 == column % 3)
+                scale_cell(w, 0, j, c, -78);
             if ((kinds & 8) != 0 && c / p->shape.value_dim == zero_head)
                 test_put_bits(w, 0, j, c, 0);
             if ((kinds & 16) != 0 && j % 3 == row % 3)
@@ -274,6 +276,29 @@ static void test_low_bounds_are_found_out(void **state)
     assert_int_equal(wrong, problems);
 }
 
+/* With one channel and equal weights nothing is lost but what the rounding of q needs, which
+ * is half of a unit, of twice the size where R grows: for every value near those where the
+ * norm is rounded up the most. */
+static void test_rounding_of_values(void **state)
+{
+    (void)state;
+    for (int32_t hidden = 600; hidden <= 1200; hidden += 600) {
+        test_problem p;
+        float norms[8192];
+        test_problem_init(&p, 1, 1, 8192, 1, 1, 1, hidden);
+        p.options.backend = "cpu";
+        test_problem_build(&p);
+        test_fill(&p.tensor[TEST_WEIGHT], 1.0f);
+        for (int64_t i = 0; i < 8192; i++)
+            test_put(&p.tensor[TEST_VALUE], 0, i, 0,
+                     i < 4096 ? 2.0f - (float)(i + 1) * 0x1p-18f : 1.0f + (float)(i - 4095) * 0x1p-18f);
+        assert_ok(test_problem_open(&p));
+        assert_int_equal(low_bounds(&p, 1.0, norms, NULL), 0);
+        assert_true(low_bounds(&p, 0.9999, norms, NULL) > 0);
+        test_problem_close(&p);
+    }
+}
+
 /* ---------------------------------------------------------------- that it is of use */
 
 /* Values near a normal distribution, attention far from flat. */
@@ -297,6 +322,18 @@ static void draw_plain(test_problem *p, int32_t group, int64_t tokens, int32_t h
     }
 }
 
+/* V in proportion, every third element 0. */
+static void thin_values(const test_problem *p, float by)
+{
+    const int64_t *shape = p->tensor[TEST_VALUE].cells.shape;
+    for (int64_t h = 0; h < shape[0]; h++)
+        for (int64_t i = 0; i < shape[1]; i++)
+            for (int64_t c = 0; c < shape[2]; c++) {
+                float x = (float)test_get(&p->tensor[TEST_VALUE], h, i, c);
+                test_put(&p->tensor[TEST_VALUE], h, i, c, c % 3 == 0 ? 0.0f : x * by);
+            }
+}
+
 static int ascending(const void *a, const void *b)
 {
     const double *x = a, *y = b;
@@ -311,6 +348,8 @@ static void test_bounds_are_close(void **state)
         float norms[2 * 300];
         double ratios[2 * 300];
         draw_plain(&p, 3, 300, hidden);
+        if (hidden > 600)
+            thin_values(&p, 0x1p-30f);
         p.options.backend = "cpu";
         assert_ok(test_problem_open(&p));
         assert_int_equal(low_bounds(&p, 1.0, norms, ratios), 0);
@@ -391,9 +430,10 @@ static void test_no_norm_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile_problems),       cmocka_unit_test(test_low_bounds_are_found_out),
-        cmocka_unit_test(test_bounds_are_close),       cmocka_unit_test(test_norms_are_left_out),
-        cmocka_unit_test(test_small_layers_are_dense), cmocka_unit_test(test_no_norm_at_all),
+        cmocka_unit_test(test_hostile_problems),   cmocka_unit_test(test_low_bounds_are_found_out),
+        cmocka_unit_test(test_rounding_of_values), cmocka_unit_test(test_bounds_are_close),
+        cmocka_unit_test(test_norms_are_left_out), cmocka_unit_test(test_small_layers_are_dense),
+        cmocka_unit_test(test_no_norm_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
