@@ -114,7 +114,8 @@ static void make_problem(test_problem *p, const char *backend)
     p->policy.budget = 30;
     p->policy.window = 4;
     p->options.backend = backend;
-    p->layout[TEST_KEY] = TEST_TRANSPOSED; /* gathered on the host */
+    p->options.device = strcmp(backend, "ref") == 0 ? NULL : "0"; /* else another that works is taken */
+    p->layout[TEST_KEY] = TEST_TRANSPOSED;                        /* gathered on the host */
     test_problem_build(p);
     test_problem_randomize(p, 3);
 }
@@ -215,6 +216,10 @@ static int64_t fail_at(const char *backend, const char *kind, int64_t nth, uint6
     return calls;
 }
 
+/* Failures of some calls are made good, such as a module from the wrong image; beyond so
+ * many in a row there is nothing left to fail. */
+#define SPARE 40
+
 static void fail_everywhere(const char *kind, int least)
 {
     const uint64_t want = expected();
@@ -223,14 +228,12 @@ static void fail_everywhere(const char *kind, int least)
     if (!pretended)
         skip_because("real devices do not fail when told to");
     for (int backend = 0; backend < PRETENDED; backend++) {
-        int failed = 0, before = -1;
-        for (int64_t nth = 1; failed != before || nth < 8; nth++) {
-            int64_t calls;
-            before = failed;
-            do { /* past calls whose failure is made good */
-                calls = fail_at(backends[backend]->name, kind, nth, want, &failed);
-            } while (failed == before && nth++ < calls);
-        }
+        const char *name = backends[backend]->name;
+        int failed = 0;
+        const int64_t calls = fail_at(name, kind, INT64_MAX, want, &failed);
+        assert_int_equal(failed, 0);
+        for (int64_t nth = 1; nth <= calls && failed >= nth - SPARE; nth++)
+            fail_at(name, kind, nth, want, &failed);
         printf("# %s: %d failures of a %s\n", backends[backend]->name, failed, kind);
         assert_true(failed >= least);
     }
@@ -370,5 +373,7 @@ int main(void)
         absent = test_sim_load();
         pretended = absent == NULL;
     }
+    if (getenv("CKV_TEST_FILTER") != NULL)
+        cmocka_set_test_filter(getenv("CKV_TEST_FILTER"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
