@@ -70,6 +70,29 @@ static void test_opencl(void **state)
     test_random_problems(2);
 }
 
+/* So small that a checking interpreter gets through: see tests/oclgrind.sh. */
+static void test_small(void **state)
+{
+    (void)state;
+    for (int backend = 0; backend < BACKENDS; backend++) {
+        test_outcome o[2];
+        for (int i = 0; i < 2 && backends[backend]->device_count() > 0; i++) {
+            test_problem p;
+            test_problem_init(&p, 2, 2, 21, 3, 5, 6, 9);
+            p.policy.budget = 11;
+            p.policy.window = 3;
+            p.options.backend = i == 0 ? "ref" : backends[backend]->name;
+            test_problem_build(&p);
+            test_problem_randomize(&p, 8);
+            assert_ok(test_problem_open(&p));
+            o[i] = test_solve(&p);
+            test_problem_close(&p);
+            if (i == 1)
+                test_same(backends[backend]->name, -1, o[0], o[1]);
+        }
+    }
+}
+
 /* The comparison can fail: one bit of one key shows, and one of one value. */
 static void test_comparison_can_fail(void **state)
 {
@@ -360,10 +383,15 @@ static void test_captured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cuda),           cmocka_unit_test(test_hip),
-        cmocka_unit_test(test_opencl),         cmocka_unit_test(test_comparison_can_fail),
-        cmocka_unit_test(test_captured),       cmocka_unit_test(test_any_call_fails),
-        cmocka_unit_test(test_device_is_lost), cmocka_unit_test(test_kernel_faults),
+        cmocka_unit_test(test_cuda),
+        cmocka_unit_test(test_hip),
+        cmocka_unit_test(test_opencl),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_comparison_can_fail),
+        cmocka_unit_test(test_captured),
+        cmocka_unit_test(test_any_call_fails),
+        cmocka_unit_test(test_device_is_lost),
+        cmocka_unit_test(test_kernel_faults),
     };
     const char *real = getenv("CKV_TEST_GPU");
     if (real == NULL || strcmp(real, "real") != 0) {
