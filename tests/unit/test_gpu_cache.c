@@ -249,7 +249,7 @@ static void test_places(void **state)
 static void test_processes(void **state)
 {
     (void)state;
-    enum { SIZE = 200000, ROUNDS = 60, PROCESSES = 4 };
+    enum { SIZE = 1 << 21, ROUNDS = 12, PROCESSES = 4 };
     static char image[SIZE];
     char name[300];
     pid_t children[PROCESSES];
