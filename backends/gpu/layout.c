@@ -17,7 +17,7 @@ static int32_t chunk_of(const ckv_plan *plan, const ckv_gpu *gpu)
 {
     int64_t rows = ((int64_t)plan->group * plan->window + ROW_TILE - 1) / ROW_TILE * plan->kv_heads;
     int64_t wanted = (int64_t)gpu->info.compute_units * OVERSUBSCRIBED;
-    int64_t chunks = rows == 0 ? 1 : (wanted + rows - 1) / rows;
+    int64_t chunks = rows == 0 || wanted <= 0 ? 1 : (wanted + rows - 1) / rows; /* units may be unknown: 0 */
     int64_t chunk = ((plan->tokens + chunks - 1) / chunks + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
     return (int32_t)(chunk < KEYS_MAX ? chunk : KEYS_MAX);
 }
