@@ -88,3 +88,41 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
         sum += (u32)((i32)(i8)(u8)(a >> i) * (i32)(i8)(u8)(b >> i));
     return (i32)sum;
 }
+
+/* What the matrix routes of the norm need; the executor has the instructions. */
+#define HAS_MATRIX
+#define HAS_MMA
+#define UNROLL
+#define NO_UNROLL
+#define address(p) ((u64)(uintptr_t)(p))
+typedef struct u32x2 {
+    u32 x, y;
+} u32x2;
+typedef struct u32x4 {
+    u32 x, y, z, w;
+} u32x4;
+FUNCTION u32x2 load_u32x2(const void *p)
+{
+    u32x2 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+FUNCTION u32x4 load_u32x4(const void *p)
+{
+    u32x4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+FUNCTION void copy_async(u32 *to, const u32 *from)
+{
+    memcpy(to, from, 16);
+}
+#define copy_commit()
+#define copy_wait(n)
+
+extern void mma_m16n8k32(i32 d[4], const u32 a[4], const u32 b[2]);
+extern void mma_m8n8k16(i32 d[2], u32 a, u32 b);
+extern void mfma_16x16x32(i32 d[4], const u32 a[2], const u32 b[2]);
+extern void mfma_16x16x16(i32 d[4], u32 a, u32 b);
+extern void wmma_16x16x16(i32 d[8], const u32 a[4], const u32 b[4]);
+extern void wmma12_16x16x16(i32 d[8], const u32 a[2], const u32 b[2]);

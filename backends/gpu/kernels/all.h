@@ -6,6 +6,7 @@
 
 #include "compact.h"
 #include "norm_int.h"
+#include "norm_mma.h"
 #include "probe.h"
 #include "quantize.h"
 #include "score.h"
