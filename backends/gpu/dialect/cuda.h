@@ -15,6 +15,8 @@ typedef float f32;
 #define LOCAL_ARRAY __shared__ __align__(16)
 #define FUNCTION static __device__ __forceinline__
 #define KERNEL(name, group) extern "C" __global__ void __launch_bounds__(group) name
+/* ... of which `least` groups should fit a multiprocessor: what its registers are shared among. */
+#define KERNEL_RESIDENT(name, group, least) extern "C" __global__ void __launch_bounds__(group, least) name
 
 FUNCTION i32 local_id(void)
 {

@@ -24,6 +24,7 @@ typedef float f32;
 #define LOCAL_ARRAY static __attribute__((section("ckv_local"), aligned(16)))
 #define FUNCTION static inline __attribute__((unused))
 #define KERNEL(name, group) void name
+#define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)
 
 extern i32 ckv_sim_local_id(void);
 extern i32 ckv_sim_group_id(i32 d);

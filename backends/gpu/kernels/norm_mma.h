@@ -149,8 +149,8 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
 }
 
 /* Grid: (row tiles, Hkv).  `tiles` such that a lane's limbs are at most 64 registers. */
-#define NORM_MMA(name, steps, tiles)                                                                                   \
-    KERNEL(name, MMA_GROUP)                                                                                            \
+#define NORM_MMA(name, steps, tiles, resident)                                                                         \
+    KERNEL_RESIDENT(name, MMA_GROUP, resident)                                                                         \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
     {                                                                                                                  \
         LOCAL_ARRAY u32 shared[MMA_SHARED(steps, tiles)];                                                              \
@@ -164,11 +164,11 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
     (MMA_ROWS(tiles) * LIMB_PITCH(steps) > MMA_STAGES * PANEL_WORDS(steps) ? MMA_ROWS(tiles) * LIMB_PITCH(steps)       \
                                                                            : MMA_STAGES * PANEL_WORDS(steps))
 
-NORM_MMA(ckv_norm_mma_32, 1, 2)
-NORM_MMA(ckv_norm_mma_64, 2, 2)
-NORM_MMA(ckv_norm_mma_96, 3, 2)
-NORM_MMA(ckv_norm_mma_128, 4, 2)
-NORM_MMA(ckv_norm_mma_256, 8, 1)
+NORM_MMA(ckv_norm_mma_32, 1, 2, 3)
+NORM_MMA(ckv_norm_mma_64, 2, 2, 3)
+NORM_MMA(ckv_norm_mma_96, 3, 2, 3)
+NORM_MMA(ckv_norm_mma_128, 4, 2, 3)
+NORM_MMA(ckv_norm_mma_256, 8, 1, 2)
 
 #endif
 #endif
