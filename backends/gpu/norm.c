@@ -2,20 +2,12 @@
 /* Launches of the norm (kernels/norm_*.h). */
 #include "gpu.h"
 
-/* Rows of V that a work-group has. */
-static int64_t rows_of(const ckv_gpu_projection *packed)
-{
-    if (packed->route == CKV_GPU_MMA)
-        return packed->steps <= 4 ? 128 : 64; /* MMA_ROWS of kernels/norm_mma.h */
-    return 16;                                /* NORM_INT_ROWS of kernels/norm_int.h */
-}
-
 void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm)
 {
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;
     void *buffers[] = {ckv_gpu_base(value), packed->memory.base, ckv_gpu_base(norm), call->workspace};
-    int64_t at = packed->memory.offset, rows = rows_of(packed);
+    int64_t at = packed->memory.offset, rows = ckv_gpu_norm_rows(packed->route, packed->steps);
     p->value = ckv_gpu_view(value);
     p->norm = ckv_gpu_view(norm);
     p->at_exponents = at + packed->exponents;

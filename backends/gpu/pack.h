@@ -5,7 +5,8 @@
  *
  *   columns   shifts u8 [Hq][columns], weights i16 [Hq][dv][columns]
  *   panels    panels i64 [Hq + 1], a head's first panel; shifts u8 [panels];
- *             weights i8 [panels][steps][32 columns][32 channels]
+ *             weights i8 [panels][steps][32 columns][32 channels] for mma, and
+ *             [panels][steps][2 tiles][4 parts][16 columns][8 channels] for AMD's
  *
  * Columns and channels beyond those of W are zeros, which add |0| to a sum.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packing for the matrix routes: columns of one shift go together (any order of columns
- * gives the same integers, spec 5.3), and a column's 32 channels of a step lie side by
- * side, so that a lane's part of any instruction's operand is one load. */
+ * gives the same integers, spec 5.3), and within a panel bytes lie so that a wave's load
+ * of an operand is of one piece. */
 #include <string.h>
 
 #include "lib/sizes.h"
@@ -39,12 +39,22 @@ int ckv_gpu_lay_out_panels(const ckv_projection *p, ckv_gpu_projection *to, size
     return fits;
 }
 
+/* Where channel k of a column stands in its panel. */
+static int32_t place(ckv_gpu_route route, int32_t column, int32_t k)
+{
+    const int32_t step = k / CHANNELS, channel = k % CHANNELS;
+    if (route == CKV_GPU_MMA)
+        return (step * COLUMNS + column) * CHANNELS + channel;
+    return ((step * 2 + column / 16) * 4 + channel / 8) * 128 + column % 16 * 8 + channel % 8;
+}
+
 /* Column j of the head, as column `column` of its panel. */
-static void place_column(const ckv_projection *p, int64_t head, int32_t j, char *panel, int32_t column)
+static void place_column(const ckv_projection *p, ckv_gpu_route route, int64_t head, int32_t j, char *panel,
+                         int32_t column)
 {
     const int16_t *w = p->weights + head * p->value_dim * p->hidden + j;
     for (int32_t k = 0; k < p->value_dim; k++)
-        panel[(k / CHANNELS * COLUMNS + column) * CHANNELS + k % CHANNELS] = (char)w[(int64_t)k * p->hidden];
+        panel[place(route, column, k)] = (char)w[(int64_t)k * p->hidden];
 }
 
 void ckv_gpu_fill_panels(const ckv_projection *p, const ckv_gpu_projection *to, char *image)
@@ -60,7 +70,7 @@ void ckv_gpu_fill_panels(const ckv_projection *p, const ckv_gpu_projection *to, 
                 if (p->shifts[head * p->hidden + j] != s)
                     continue;
                 shifts[panel] = (uint8_t)s;
-                place_column(p, head, j, image + to->weights + panel * size, column);
+                place_column(p, to->route, head, j, image + to->weights + panel * size, column);
                 panel += ++column == COLUMNS;
                 column %= COLUMNS;
             }

@@ -8,7 +8,10 @@
 typedef enum ckv_gpu_route {
     CKV_GPU_ANY, /* of kernels: not of one route */
     CKV_GPU_INT,
-    CKV_GPU_MMA,
+    CKV_GPU_MMA,    /* NVIDIA */
+    CKV_GPU_MFMA,   /* AMD CDNA */
+    CKV_GPU_WMMA,   /* AMD RDNA 3 */
+    CKV_GPU_WMMA12, /* AMD RDNA 4 */
     CKV_GPU_ROUTES
 } ckv_gpu_route;
 
@@ -21,13 +24,16 @@ int ckv_gpu_choose_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info
                          size_t size);
 
 /* What a projection of this shape is packed for on a device of that route: a matrix route
- * takes weights of 7 bits and up to 256 channels. */
+ * takes weights of 7 bits and as many channels as it has a kernel for. */
 ckv_gpu_route ckv_gpu_route_of(ckv_gpu_route route, int32_t value_dim, int32_t value_bits);
 
 /* Steps of 32 channels that the matrix kernels are made for: the least that hold value_dim. */
 int32_t ckv_gpu_steps(int32_t value_dim);
 
-/* The kernel's number. */
+/* The kernel's number, -1 if the route has none for so many steps. */
 int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps);
+
+/* Rows of V that its work-groups have. */
+int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps);
 
 #endif

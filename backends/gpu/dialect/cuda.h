@@ -57,6 +57,7 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
 #define HAS_MMA
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
+#define QUANTIZE_LOOP _Pragma("unroll 2") /* over the steps of a row: how many loads are under way at once */
 #define address(p) ((u64)(p))
 typedef uint2 u32x2;
 typedef uint4 u32x4;

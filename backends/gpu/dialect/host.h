@@ -93,8 +93,16 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
 /* What the matrix routes of the norm need; the executor has the instructions. */
 #define HAS_MATRIX
 #define HAS_MMA
+#define HAS_TILES
+#define HAS_MFMA
+#ifndef SIM_MFMA_16
+#define HAS_MFMA_32
+#endif
+#define HAS_WMMA
+#define HAS_WMMA12
 #define UNROLL
 #define NO_UNROLL
+#define QUANTIZE_LOOP
 #define address(p) ((u64)(uintptr_t)(p))
 typedef struct u32x2 {
     u32 x, y;
@@ -113,6 +121,10 @@ FUNCTION u32x4 load_u32x4(const void *p)
     u32x4 v;
     memcpy(&v, p, sizeof v);
     return v;
+}
+FUNCTION void store_u32x4(void *p, u32x4 v)
+{
+    memcpy(p, &v, sizeof v);
 }
 FUNCTION void copy_async(u32 *to, const u32 *from)
 {

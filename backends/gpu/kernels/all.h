@@ -6,7 +6,9 @@
 
 #include "compact.h"
 #include "norm_int.h"
+#include "norm_mfma.h"
 #include "norm_mma.h"
+#include "norm_wmma.h"
 #include "probe.h"
 #include "quantize.h"
 #include "score.h"

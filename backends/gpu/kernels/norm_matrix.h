@@ -13,6 +13,7 @@
 /* Columns of a panel of W, all of one shift; pack_panels.c has the same. */
 #define PANEL_COLUMNS 32
 #define STEPS_MAX 8
+#define NO_CHANNEL 0x10000 /* beyond any value_dim */
 /* Words of a row's limbs in LOCAL memory: [step][limb][part][word], and 8 more so that
  * rows begin in different banks. */
 #define LIMB_PITCH(steps) (16 * (steps) + 8)
@@ -46,28 +47,28 @@ FUNCTION void load_octet(GLOBAL const u8 *row, i32 k, i32 vector, u32 *v, const 
     }
 }
 
-/* The integers of spec 5.2 of one part as words of limbs: q = 256 * high + low, both
+/* The integers of spec 5.2 of an octet as words of limbs: q = 256 * high + low, both
  * signed bytes.  The greatest |q|. */
-FUNCTION i32 store_limbs(const u32 *v, LOCAL const i32 *exponents, i32 scale, i32 steps, LOCAL u32 *to)
+FUNCTION i32 store_limbs(const u32 *v, LOCAL const i32 *exponents, i32 scale, LOCAL u32 *to)
 {
     const f32 round = 12582912.0f;
     i32 greatest = 0;
-    UNROLL for (i32 word = 0; word < 2 * steps; word++)
+    UNROLL for (i32 word = 0; word < 2; word++)
     {
         u32 high = 0u, low = 0u;
         UNROLL for (i32 i = 0; i < 4; i++)
         {
-            i32 e = scale + exponents[(word >> 1) * 32 + (word & 1) * 4 + i], q;
+            i32 e = scale + exponents[4 * word + i], q;
             e = e > 60 ? 60 : e; /* as in quantize(); a dropped channel comes to 0 here too */
             e = e < -80 ? -80 : e;
-            q = (i32)(bits(from_bits(v[4 * word + i]) * power(e) + round) - bits(round));
+            q = (i32)(bits(sanitize(v[4 * word + i]) * power(e) + round) - bits(round));
             low |= ((u32)q & 255u) << (8 * i);
             high |= ((u32)(q + 128) >> 8 & 255u) << (8 * i);
             q = q < 0 ? -q : q;
             greatest = q > greatest ? q : greatest;
         }
-        to[(word >> 1) * 16 + (word & 1)] = high;
-        to[(word >> 1) * 16 + 8 + (word & 1)] = low;
+        to[word] = high;
+        to[8 + word] = low;
     }
     return greatest;
 }
@@ -101,30 +102,36 @@ FUNCTION u32 quantize_limbs(GLOBAL const u8 *value, GLOBAL const u8 *packed, i32
     {
         const i32 row = first + (id >> 2), token = tokens[row];
         i32 top = NO_EXPONENT, again = 0;
-        u32 v[8 * STEPS_MAX];
-        UNROLL for (i32 s = 0; s < steps; s++)
+        GLOBAL const u8 *from = value + place(p.value, g, token < 0 ? 0 : token, 0);
+        QUANTIZE_LOOP for (i32 s = 0; s < steps; s++)
         {
-            UNROLL for (i32 i = 0; i < 8; i++) v[8 * s + i] = 0u;
-            if (token >= 0)
-                load_octet(value + place(p.value, g, token, 0), 32 * s + 8 * part, vector, v + 8 * s, p);
-        }
-        UNROLL for (i32 i = 0; i < 8 * steps; i++)
-        {
-            u32 magnitude = v[i] & ~SIGN;
-            i32 e;
-            largest = magnitude > largest ? magnitude : largest;
-            v[i] = bits(sanitize(v[i]));
-            magnitude = v[i] & ~SIGN;
-            e = (i32)(magnitude >> 23) - 126 + exponents[32 * (i / 8) + 8 * part + i % 8];
-            top = magnitude != 0u && e > top ? e : top; /* a dropped channel's e is below any */
+            u32 v[8];
+            load_octet(from, token < 0 ? NO_CHANNEL : 32 * s + 8 * part, vector, v, p);
+            UNROLL for (i32 i = 0; i < 8; i++)
+            {
+                u32 magnitude = v[i] & ~SIGN;
+                i32 e;
+                largest = magnitude > largest ? magnitude : largest;
+                magnitude = bits(sanitize(v[i])) & ~SIGN;
+                e = (i32)(magnitude >> 23) - 126 + exponents[32 * s + 8 * part + i];
+                top = magnitude != 0u && e > top ? e : top; /* a dropped channel's e is below any */
+            }
         }
         scratch[id] = top;
         BARRIER();
         top = greatest_of_four(scratch + (id & ~3));
         NO_UNROLL for (;;)
         {
-            i32 greatest = store_limbs(v, exponents + 8 * part, p.value_bits - top, steps,
-                                       limbs + row * LIMB_PITCH(steps) + 2 * part);
+            i32 greatest = 0;
+            QUANTIZE_LOOP for (i32 s = 0; s < steps; s++)
+            {
+                u32 v[8];
+                i32 of_octet;
+                load_octet(from, token < 0 ? NO_CHANNEL : 32 * s + 8 * part, vector, v, p);
+                of_octet = store_limbs(v, exponents + 32 * s + 8 * part, p.value_bits - top,
+                                       limbs + row * LIMB_PITCH(steps) + 16 * s + 2 * part);
+                greatest = of_octet > greatest ? of_octet : greatest;
+            }
             if (again)
                 break;
             scratch[items + id] = greatest;
