@@ -44,8 +44,9 @@ static void print_limits(const struct limits *limits)
                                              "memory copy, read and written"};
     char one[32], all[32], threads[32];
 
-    snprintf(threads, sizeof threads, limits->threads == 1 ? "" : "%" PRId32 " threads", limits->threads);
-    printf("\n%-30s %-24s %10s %10s\n", "limits of this machine", "measured with", "1 thread", threads);
+    snprintf(threads, sizeof threads, "%" PRId32 " threads", limits->threads);
+    printf("\n%-30s %-24s %10s %10s\n", "limits of this machine", "measured with", "1 thread",
+           limits->threads == 1 ? "" : threads);
     for (int i = 0; i < BOUNDS; i++) {
         enum bound bound = (enum bound)i;
 
@@ -79,22 +80,20 @@ void table_begin(const struct show *show)
 static void print_case(const struct bench_case *about)
 {
     const struct layer *layer = &about->subject->layer;
-    char tokens[24];
 
-    tokens_text(layer->tokens, tokens, sizeof tokens);
-    printf("%s: %" PRId32 "/%" PRId32 " heads, head_dim %" PRId32 ", hidden %" PRId32 ", %s; %s tokens",
-           about->subject->name, layer->query_heads, layer->kv_heads, layer->head_dim, layer->hidden,
-           show_dtype(layer->key.dtype), tokens);
+    printf("%s: %" PRId32 "/%" PRId32 " heads, head_dim %" PRId32 ", hidden %" PRId32 ", %s", about->subject->name,
+           layer->query_heads, layer->kv_heads, layer->head_dim, layer->hidden, show_dtype(layer->key.dtype));
 }
 
 void table_case(const struct show *show, const struct bench_case *about)
 {
-    char keep[32];
+    char keep[32], tokens[24];
 
+    tokens_text(about->subject->layer.tokens, tokens, sizeof tokens);
     bench_keep_text(&about->keep, keep, sizeof keep);
     printf("\n");
     print_case(about);
-    printf(", keep %s (%" PRId64 ")\n", keep, about->info->budget);
+    printf("; %s tokens, keep %s (%" PRId64 ")\n", tokens, keep, about->info->budget);
     printf("  %-8s %9s %6s  %-13s %-22s %6s", "stage", "time, ms", "spread", "       rate", "of limit", "share");
     if (show->peers)
         printf("  %-29s %9s %7s", "peer", "time, ms", "ours is");
@@ -144,9 +143,9 @@ void table_agreement(const struct agreement *agreement)
 
 void table_targets(const struct bench_case *about)
 {
-    printf("\n");
+    printf("\ntargets, ");
     print_case(about);
-    printf(" and as said\n  %-44s %9s %6s  %-46s %9s %8s\n", "", "time, ms", "spread", "against", "time, ms", "");
+    printf("\n  %-44s %9s %6s  %-46s %9s %8s\n", "", "time, ms", "spread", "against", "time, ms", "");
 }
 
 void table_target(const struct target *target)

@@ -222,7 +222,8 @@ static void layer_target(struct prepared *prepared, struct stages *stages, const
 
         floors[stage] = 1e3 * show_floor(limits, &work);
     }
-    snprintf(text, sizeof text, "floors, ms: score %.1f, norm %.0f, select %.2f", floors[0], floors[1], floors[2]);
+    snprintf(text, sizeof text, "floors, ms: score %.1f, every norm %.0f, select %.2f", floors[0], floors[1],
+             floors[2]);
     against(prepared, stages, what.text, &row->times, text, row->floor, true);
 }
 

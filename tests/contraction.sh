@@ -27,7 +27,7 @@ build() {
     done
     for source in "$top_srcdir"/backends/ref/*.c "$top_srcdir"/backends/cpu/*.c; do
         case $source in
-        "$score" | */kernels_avx* | */kernels_neon.c) ;;
+        "$score" | */kernels_avx* | */kernels_neon*) ;;
         *) set -- "$@" "$source" ;;
         esac
     done

@@ -15,16 +15,25 @@ const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
 #ifdef CKV_CPU_AVX512VNNI
     &ckv_cpu_kernels_avx512vnni,
 #endif
+#ifdef CKV_CPU_AVXVNNI
+    &ckv_cpu_kernels_avxvnni,
+#endif
 #ifdef CKV_CPU_AVX512
     &ckv_cpu_kernels_avx512,
 #endif
 #ifdef CKV_CPU_AVX2
     &ckv_cpu_kernels_avx2,
 #endif
+#ifdef CKV_CPU_NEON_I8MM
+    &ckv_cpu_kernels_neon_i8mm,
+#endif
+#ifdef CKV_CPU_NEON_DOTPROD
+    &ckv_cpu_kernels_neon_dotprod,
+#endif
 #ifdef CKV_CPU_NEON
     &ckv_cpu_kernels_neon,
 #endif
-    &ckv_cpu_kernels_portable,   NULL,
+    &ckv_cpu_kernels_portable,     NULL,
 };
 
 static int32_t device_count(void)

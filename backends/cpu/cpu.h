@@ -40,14 +40,6 @@ void ckv_cpu_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_kep
 uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
                          const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace);
 
-/* What select keeps, as CKV_KEPT_* for each position [Hkv, n] and CKV_CPU_NOT_KEPT for the others. */
-#define CKV_CPU_NOT_KEPT 255
-void ckv_cpu_select_stages(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, uint8_t *stages,
-                           void *workspace);
-
-/* Spec 6.4, but 1 for a NaN's rank: no number's rank is that low. */
-uint32_t ckv_cpu_stage2_rank(float attention, float norm, float epsilon);
-
 /* The projection in panels (spec 5.1 fixes its numbers; the layout is free). */
 size_t ckv_cpu_panels_size(const ckv_context *context, const ckv_projection *projection);
 void ckv_cpu_panels_make(const ckv_context *context, const ckv_projection *projection, void *memory);

@@ -3,15 +3,13 @@
  * Score, norm and select with norms only where they can matter.  What is kept is what the
  * dense pipeline keeps, bit for bit:
  *
- * Stage 2 has c slots.  Its score RN(RN(A + epsilon) * N) does not fall as N grows, so a
- * row's rank by an upper bound of its norm is at least its rank by the norm.
- *   1. The c candidates that are best by their bounds get their norms.  Let tau be the least
- *      of their ranks: c candidates rank tau or better.
- *   2. Of the others, those whose rank by the bound is tau or better get their norms too;
- *      ties are among them.
- *   3. The rest rank below tau even by their bounds, and so below c candidates: none of them
- *      is kept, by the norm or by the bound in its place.
- * Then select does what it always does.
+ * Stage 2's score RN(RN(A + epsilon) * N) does not fall as N grows, so a row's rank by an
+ * upper bound of its norm is at least its rank by the norm.  Select by norms where they are
+ * known and by bounds elsewhere.  A row that it does not keep is none of the c best, even
+ * where its bound flatters it: rows kept in its place by known norms are better than it
+ * truly.  So when every row kept by stage 2 has its norm, these are the c best.  Until then
+ * those that have not get theirs, and the next selection follows.  No row is worked out
+ * whose bound does not reach the cut in the end, and a few rounds do.
  */
 #include "evict.h"
 
@@ -24,19 +22,20 @@
 typedef struct job {
     const ckv_plan *plan;
     const ckv_tensor *attention, *norm;
-    uint8_t *stages; /* [Hkv][n] by the bounds */
+    ckv_kept kept;   /* by norms and bounds; its stages [Hkv][n] */
+    uint8_t *known;  /* [Hkv][n] 1: the norm, not its bound */
     int32_t *rows;   /* [Hkv][n] to work out */
     int64_t *counts; /* [Hkv] of rows */
 } job;
 
 static int lay_out(const ckv_plan *plan, char *at, job *j, size_t *total)
 {
-    size_t heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, cells = 0, offsets[3];
-    const size_t sizes[3] = {sizeof(int64_t), sizeof(int32_t), sizeof(uint8_t)};
+    size_t heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, cells = 0, offsets[4];
+    const size_t sizes[4] = {sizeof(int64_t), sizeof(int32_t), sizeof(uint8_t), sizeof(uint8_t)};
     *total = 0;
     if (!ckv_add_product(&cells, heads, n))
         return 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         offsets[i] = *total;
         if (!ckv_add_block(total, i == 0 ? heads : cells, sizes[i]))
             return 0;
@@ -44,7 +43,8 @@ static int lay_out(const ckv_plan *plan, char *at, job *j, size_t *total)
     if (at != NULL) {
         j->counts = (int64_t *)(void *)(at + offsets[0]);
         j->rows = (int32_t *)(void *)(at + offsets[1]);
-        j->stages = (uint8_t *)at + offsets[2];
+        j->kept.stages = (uint8_t *)at + offsets[2];
+        j->known = (uint8_t *)at + offsets[3];
     }
     return 1;
 }
@@ -76,49 +76,22 @@ int ckv_cpu_skip_pays(const ckv_plan *plan)
     return 4 * (bound * n + factor) < (n - (double)stage2_slots(plan)) * norm;
 }
 
-static float get(const ckv_tensor *view, int64_t g, int64_t i)
-{
-    float x;
-    memcpy(&x, ckv_at(view, g, i, 0), sizeof x);
-    return x;
-}
-
-static uint32_t rank_of(const job *j, int64_t g, int64_t i)
-{
-    return ckv_cpu_stage2_rank(get(j->attention, g, i), get(j->norm, g, i), j->plan->epsilon);
-}
-
-/* Step 1's rows. */
-static void list_best(const void *argument, int64_t g, int32_t worker)
+/* The rows that stage 2 keeps by their bounds. */
+static void list_unknown(const void *argument, int64_t g, int32_t worker)
 {
     const job *j = argument;
-    const uint8_t *stages = j->stages + g * j->plan->tokens;
+    int64_t count = 0, budget = j->plan->budget;
+    const int32_t *positions = j->kept.positions + g * budget;
+    const uint8_t *stages = j->kept.stages + g * budget;
+    uint8_t *known = j->known + g * j->plan->tokens;
     int32_t *rows = j->rows + g * j->plan->tokens;
-    int64_t count = 0;
     (void)worker;
-    for (int64_t i = 0; i < j->plan->tokens; i++) {
-        rows[count] = (int32_t)i;
-        count += stages[i] == CKV_KEPT_STAGE2;
+    for (int64_t i = 0; i < budget; i++) {
+        int wanted = stages[i] == CKV_KEPT_STAGE2 && known[positions[i]] == 0;
+        rows[count] = positions[i];
+        count += wanted;
+        known[positions[i]] |= (uint8_t)wanted;
     }
-    j->counts[g] = count;
-}
-
-/* Step 2's rows. */
-static void list_close(const void *argument, int64_t g, int32_t worker)
-{
-    const job *j = argument;
-    const uint8_t *stages = j->stages + g * j->plan->tokens;
-    int32_t *rows = j->rows + g * j->plan->tokens;
-    uint32_t tau = UINT32_MAX;
-    int64_t count = 0;
-    (void)worker;
-    for (int64_t i = 0; i < j->counts[g]; i++) {
-        uint32_t rank = rank_of(j, g, rows[i]);
-        tau = rank < tau ? rank : tau;
-    }
-    for (int64_t i = 0; i < j->plan->tokens; i++)
-        if (stages[i] == CKV_CPU_NOT_KEPT && rank_of(j, g, i) >= tau)
-            rows[count++] = (int32_t)i;
     j->counts[g] = count;
 }
 
@@ -139,21 +112,29 @@ uint32_t ckv_cpu_select_skipping(const ckv_plan *plan, const ckv_tensor *attenti
     uint32_t flags;
     size_t own;
     lay_out(plan, workspace, &j, &own);
+    j.kept.positions = kept->positions; /* the last selection's stay there */
+    j.kept.offsets = kept->offsets;
     workspace = (char *)workspace + own;
     *exact_norms = 0;
     flags = ckv_cpu_bound_norms(plan, value, projection, ranks ? norm : NULL, scale, workspace);
     if (ranks) {
-        ckv_cpu_select_stages(plan, attention, norm, j.stages, workspace);
-        ckv_cpu_for_each(plan->context, plan->kv_heads, list_best, &j);
-        *exact_norms += total(&j);
-        ckv_cpu_norm_of(plan, value, projection, norm, j.rows, j.counts, workspace);
-        ckv_cpu_for_each(plan->context, plan->kv_heads, list_close, &j);
-        *exact_norms += total(&j);
-        ckv_cpu_norm_of(plan, value, projection, norm, j.rows, j.counts, workspace);
+        int64_t unknown;
+        memset(j.known, 0, (size_t)plan->kv_heads * (size_t)plan->tokens);
+        do {
+            ckv_cpu_select(plan, attention, norm, &j.kept, workspace);
+            ckv_cpu_for_each(plan->context, plan->kv_heads, list_unknown, &j);
+            unknown = total(&j);
+            *exact_norms += unknown;
+            if (unknown > 0)
+                ckv_cpu_norm_of(plan, value, projection, norm, j.rows, j.counts, workspace);
+        } while (unknown > 0);
     } else { /* no norm is looked at */
         memset(norm->data, 0, (size_t)plan->kv_heads * (size_t)plan->tokens * sizeof(float));
+        ckv_cpu_select(plan, attention, norm, &j.kept, workspace);
     }
-    return flags | ckv_cpu_select(plan, attention, norm, kept, workspace);
+    if (kept->stages != NULL)
+        memcpy(kept->stages, j.kept.stages, (size_t)plan->kv_heads * (size_t)plan->budget);
+    return flags;
 }
 
 uint32_t ckv_cpu_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,

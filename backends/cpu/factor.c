@@ -175,7 +175,7 @@ static double store(const double *square, int32_t dim, float *lengths, float *pa
 void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, void *memory,
                          void *scratch, ckv_cpu_bounds *bounds)
 {
-    const ckv_cpu_kernels *kernels = plan->context->backend_state;
+    const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(plan->context->backend_state, projection);
     ckv_cpu_gram gram = ckv_cpu_gram_open(projection, ckv_cpu_panels_open(kernels, projection).end);
     int64_t first = kv_head * plan->group;
     int32_t dim = plan->value_dim, grows = projection->weight_bits == 7;

@@ -1,79 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See outcome.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "outcome.h"
 
-#include "unit.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-test_outcome test_solve(test_problem *p)
+/* The kept rows of V, moved to a tensor of their own. */
+static ckv_status compact(test_problem *p, uint64_t *hash)
 {
-    test_outcome o;
+    test_tensor to;
+    ckv_status status;
+    int64_t rows = p->info.budget > 0 ? p->info.budget : 1, width = p->shape.value_dim;
+    test_tensor_new(&to, p->dtype[TEST_VALUE], 3, p->shape.kv_heads, rows, width, TEST_DENSE);
+    status = ckv_compact(p->plan, &p->tensor[TEST_VALUE].view, &p->selection, &to.view, &p->run);
+    *hash = test_hash(test_hash_start, to.buffer.data, to.buffer.size);
+    if (status == CKV_OK && !test_buffer_intact(&to.buffer))
+        *hash = 0;
+    test_tensor_free(&to);
+    return status;
+}
+
+ckv_status test_solve(test_problem *p, test_outcome *o)
+{
+    ckv_status status;
+    memset(o, 0, sizeof *o);
     memset(p->workspace.data, 0xa5, p->workspace.size);
-    assert_ok(test_stages(p));
-    o.stage_flags = p->run.flags;
-    o.attention = test_hash_attention(p);
-    o.norm = test_hash_norm(p);
-    o.stages = test_hash_selection(p);
+    status = test_stages(p);
+    if (status != CKV_OK)
+        return status;
+    o->stage_flags = p->run.flags;
+    o->attention = test_hash_attention(p);
+    o->norm = test_hash_norm(p);
+    o->stages = test_hash_selection(p);
+    status = compact(p, &o->compact);
+    if (status != CKV_OK)
+        return status;
     memset(p->workspace.data, 0x5a, p->workspace.size);
-    assert_ok(test_evict(p));
-    o.evict_flags = p->run.flags;
-    o.evict = test_hash_selection(p);
-    assert_true(test_all_intact(p));
-    return o;
+    status = test_evict(p);
+    o->evict_flags = p->run.flags;
+    o->evict = test_hash_selection(p);
+    o->intact = test_all_intact(p);
+    return status;
 }
 
-void test_same(const char *what, int number, test_outcome want, test_outcome got)
+ckv_status test_solve_on(test_problem *p, const char *backend, const char *isa, int32_t threads, test_outcome *outcome)
 {
-    if (want.attention != got.attention || want.norm != got.norm || want.stages != got.stages ||
-        want.evict != got.evict || want.stage_flags != got.stage_flags || want.evict_flags != got.evict_flags)
-        fail_msg("problem %d, %s: attention %d norm %d stages %d evict %d flags %x %x, wanted %x %x", number, what,
-                 want.attention == got.attention, want.norm == got.norm, want.stages == got.stages,
-                 want.evict == got.evict, got.stage_flags, got.evict_flags, want.stage_flags, want.evict_flags);
+    ckv_status status;
+    p->options.backend = backend;
+    p->options.threads = threads;
+    if (isa != NULL)
+        setenv("CKV_CPU_ISA", isa, 1);
+    status = test_problem_open(p);
+    if (isa != NULL)
+        unsetenv("CKV_CPU_ISA");
+    if (status == CKV_OK && isa != NULL && strcmp(p->info.device, isa) != 0)
+        status = CKV_ERROR_UNAVAILABLE;
+    if (status == CKV_OK)
+        status = test_solve(p, outcome);
+    test_problem_close(p);
+    return status;
 }
 
-/* Sizes around the tiles of every kernel (4, 6, 8, 12, 16, 64, 96), and any others. */
-static int64_t size(test_random *r, int64_t most)
+int test_same(const test_outcome *want, const test_outcome *got, char text[TEST_DIFFERENCE])
 {
-    static const int64_t tiles[] = {4, 6, 8, 12, 16, 64, 96, 128};
-    int64_t n = tiles[test_between(r, 0, 7)] * test_between(r, 1, 3) + test_between(r, -1, 1);
-    if (test_between(r, 0, 1) == 0)
-        n = test_between(r, 1, most);
-    return n > most ? most : n;
-}
-
-void test_draw(test_problem *p, int number)
-{
-    static const int ranges[][2] = {{-4, 1}, {-4, 1}, {-12, 3}, {-45, 45}, {-126, 127}, {-3, -3}};
-    test_random r = test_seed((uint64_t)(number * 7919 + 11));
-    int32_t group = (int32_t)test_between(&r, 1, 8), heads = (int32_t)test_between(&r, 1, 3);
-    int wide = number % 16 == 0; /* weights of 7 bits */
-    test_problem_init(p, heads, group, size(&r, number % 8 == 0 ? 700 : 150), size(&r, 70), (int32_t)size(&r, 130),
-                      (int32_t)size(&r, wide ? 20 : 140), wide ? 1024 + (int32_t)size(&r, 40) : (int32_t)size(&r, 150));
-    for (int t = 0; t < TEST_TENSORS; t++) {
-        const int *range = ranges[test_between(&r, 0, 5)];
-        p->dtype[t] = (ckv_dtype)test_between(&r, CKV_F32, CKV_BF16);
-        p->layout[t] = (test_layout)test_between(&r, 0, TEST_LAYOUTS - 1);
-        p->low[t] = range[0];
-        p->high[t] = range[1];
-    }
-    p->policy.budget = test_between(&r, 0, p->shape.tokens);
-    p->policy.alpha = (ckv_ratio){test_between(&r, 0, 4), 4};
-    p->policy.window = (int32_t)test_between(&r, 1, 40);
-    p->policy.recent = (int32_t)test_between(&r, -1, 10);
-    p->policy.sinks = (int32_t)test_between(&r, 0, 5);
-    p->policy.pool = (ckv_pool)test_between(&r, 0, 2);
-    p->policy.pool_width = (int32_t)test_between(&r, 1, 9);
-    if (test_between(&r, 0, 3) == 0)
-        p->policy.epsilon = 0x1p-24f;
-    test_problem_build(p);
-    test_problem_randomize(p, (uint64_t)number + 1);
-    if (number % 5 == 0) /* NaN and infinity somewhere */
-        for (int t = 0; t < TEST_TENSORS; t++) {
-            static const uint32_t f32[] = {0x7fc00001u, 0xff800000u}, f16[] = {0x7e01u, 0xfc00u},
-                                  bf16[] = {0x7fc1u, 0xff80u};
-            const uint32_t *bits = p->dtype[t] == CKV_F32 ? f32 : p->dtype[t] == CKV_F16 ? f16 : bf16;
-            const int64_t *shape = p->tensor[t].cells.shape;
-            if (test_between(&r, 0, 1) == 0)
-                test_put_bits(&p->tensor[t], test_between(&r, 0, shape[0] - 1), test_between(&r, 0, shape[1] - 1),
-                              test_between(&r, 0, shape[2] - 1), bits[test_between(&r, 0, 1)]);
-        }
+    snprintf(text, TEST_DIFFERENCE,
+             "attention %d norm %d stages %d evict %d compact %d intact %d flags %x %x, wanted %x %x",
+             want->attention == got->attention, want->norm == got->norm, want->stages == got->stages,
+             want->evict == got->evict, want->compact == got->compact, got->intact, (unsigned)got->stage_flags,
+             (unsigned)got->evict_flags, (unsigned)want->stage_flags, (unsigned)want->evict_flags);
+    return want->attention == got->attention && want->norm == got->norm && want->stages == got->stages &&
+           want->evict == got->evict && want->compact == got->compact && want->intact && got->intact &&
+           want->stage_flags == got->stage_flags && want->evict_flags == got->evict_flags;
 }

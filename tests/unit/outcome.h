@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random problems and what a backend made of them, for comparing backends. */
+/* What a problem gave on one backend, to be held against what it gave on another.  Free
+ * of cmocka, as support.h is. */
 #ifndef CKV_TESTS_OUTCOME_H
 #define CKV_TESTS_OUTCOME_H
 
 #include "support.h"
 
-/* Hashes of what a problem gave, by stages and as a whole. */
 typedef struct test_outcome {
-    uint64_t attention, norm, stages, evict;
+    uint64_t attention, norm, stages, evict, compact;
     uint32_t stage_flags, evict_flags;
+    int intact; /* every red zone */
 } test_outcome;
 
-/* Of an opened problem: the stages in turn, then the whole. */
-test_outcome test_solve(test_problem *p);
-/* Fails the test unless both are equal in everything. */
-void test_same(const char *what, int number, test_outcome want, test_outcome got);
+/* The three stages, compaction and the whole, of a problem that is open. */
+ckv_status test_solve(test_problem *p, test_outcome *outcome);
 
-/* Random problem `number`, built; the same for every backend. */
-void test_draw(test_problem *p, int number);
+/* Opens the problem on a backend, solves and closes it.  For the backend "cpu", isa is
+ * what CKV_CPU_ISA names meanwhile, or NULL. */
+ckv_status test_solve_on(test_problem *p, const char *backend, const char *isa, int32_t threads, test_outcome *outcome);
+
+#define TEST_DIFFERENCE 160
+
+/* 1 if all is the same; else `text` says what is not. */
+int test_same(const test_outcome *want, const test_outcome *got, char text[TEST_DIFFERENCE]);
 
 #endif

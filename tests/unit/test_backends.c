@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/kernels.h"
-#include "outcome.h"
+#include "draw.h"
 
 typedef void pool_function(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
 
@@ -64,7 +64,7 @@ static test_outcome solve_with(int number, const char *backend, const char *isa,
         assert_string_equal(p.info.device, isa);
         unsetenv("CKV_CPU_ISA");
     }
-    o = test_solve(&p);
+    o = test_solved(&p);
     test_problem_close(&p);
     return o;
 }
@@ -79,11 +79,11 @@ static void test_every_instruction_set(void **state)
         for (int i = 0; ckv_cpu_kernels_list[i] != NULL; i++) {
             const ckv_cpu_kernels *kernels = ckv_cpu_kernels_list[i];
             if (kernels->usable())
-                test_same(kernels->isa, number, want,
-                          solve_with(number, "cpu", kernels->isa, threads[number % 4], NULL));
+                test_expect_same(kernels->isa, number, want,
+                                 solve_with(number, "cpu", kernels->isa, threads[number % 4], NULL));
         }
-        test_same("a pool", number, want,
-                  solve_with(number, "cpu", NULL, 1 + number % 5, number % 2 == 0 ? backwards : at_once));
+        test_expect_same("a pool", number, want,
+                         solve_with(number, "cpu", NULL, 1 + number % 5, number % 2 == 0 ? backwards : at_once));
     }
 }
 
@@ -103,7 +103,7 @@ static void test_comparison_can_fail(void **state)
         if (i == 2)
             test_put_bits(&p.tensor[TEST_VALUE], 1, 40, 7, test_get_bits(&p.tensor[TEST_VALUE], 1, 40, 7) ^ 0x40000u);
         assert_ok(test_problem_open(&p));
-        o[i] = test_solve(&p);
+        o[i] = test_solved(&p);
         test_problem_close(&p);
     }
     assert_true(o[0].attention != o[1].attention && o[0].norm == o[1].norm);

@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
+#include "draw.h"
 #include "lib/backend.h"
-#include "outcome.h"
 #include "sim.h"
 
 static const ckv_backend *const backends[] = {&ckv_backend_cuda, &ckv_backend_hip, &ckv_backend_opencl};
@@ -26,7 +26,7 @@ static test_outcome solve_on(int number, const char *backend, int32_t device)
     p.options.backend = backend;
     p.options.device = device == 0 ? "0" : "1";
     assert_ok(test_problem_open(&p));
-    o = test_solve(&p);
+    o = test_solved(&p);
     test_problem_close(&p);
     return o;
 }
@@ -45,7 +45,7 @@ static void test_random_problems(int backend)
             if (pretended)
                 sim.ckv_sim_seed((uint64_t)(number * SEEDS + seed));
             snprintf(what, sizeof what, "%s, device %d, seed %d", backends[backend]->name, number % devices, seed);
-            test_same(what, number, want, solve_on(number, backends[backend]->name, number % devices));
+            test_expect_same(what, number, want, solve_on(number, backends[backend]->name, number % devices));
         }
     }
     if (pretended)
@@ -85,10 +85,10 @@ static void test_small(void **state)
             test_problem_build(&p);
             test_problem_randomize(&p, 8);
             assert_ok(test_problem_open(&p));
-            o[i] = test_solve(&p);
+            o[i] = test_solved(&p);
             test_problem_close(&p);
             if (i == 1)
-                test_same(backends[backend]->name, -1, o[0], o[1]);
+                test_expect_same(backends[backend]->name, -1, o[0], o[1]);
         }
     }
 }
@@ -111,7 +111,7 @@ static void test_comparison_can_fail(void **state)
                 test_put_bits(&p.tensor[TEST_VALUE], 1, 40, 7,
                               test_get_bits(&p.tensor[TEST_VALUE], 1, 40, 7) ^ 0x40000u);
             assert_ok(test_problem_open(&p));
-            o[i] = test_solve(&p);
+            o[i] = test_solved(&p);
             test_problem_close(&p);
             assert_true(i != 1 || (o[0].attention != o[1].attention && o[0].norm == o[1].norm));
             assert_true(i != 2 || (o[0].attention == o[2].attention && o[0].norm != o[2].norm));

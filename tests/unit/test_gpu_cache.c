@@ -26,7 +26,7 @@ static int new_folder(void **state)
 
 static int old_folder(void **state)
 {
-    char command[128];
+    char command[256];
     (void)state;
     snprintf(command, sizeof command, "chmod -R u+rwx '%s' && rm -r '%s'", folder, folder);
     return system(command);
@@ -133,7 +133,7 @@ static void test_folder(void **state)
 static void test_store(void **state)
 {
     (void)state;
-    char name[300];
+    char name[600];
     struct stat status;
     assert_int_equal(is_there("key"), 0);
     assert_int_equal(store("key", "image"), 1);
@@ -160,7 +160,7 @@ static void test_store(void **state)
 static void test_damage(void **state)
 {
     (void)state;
-    char name[300];
+    char name[600];
     unsigned char whole[400], damaged[401];
     assert_int_equal(store("some key", "some image"), 1);
     assert_int_equal(files_in(folder, name, sizeof name), 1);
@@ -192,7 +192,7 @@ static void test_damage(void **state)
 static void test_foreign(void **state)
 {
     (void)state;
-    char name[300], other[300];
+    char name[600], other[600];
     assert_int_equal(store("key 1", "image 1"), 1);
     files_in(folder, name, sizeof name);
     assert_int_equal(store("key 2", "image 2"), 1);
@@ -213,7 +213,7 @@ static void test_foreign(void **state)
 static void test_places(void **state)
 {
     (void)state;
-    char name[300], deep[300];
+    char name[600], deep[600];
     void *data;
     size_t size;
     assert_int_equal(store("key", "image"), 1);
@@ -251,7 +251,7 @@ static void test_processes(void **state)
     (void)state;
     enum { SIZE = 1 << 21, ROUNDS = 12, PROCESSES = 4 };
     static char image[SIZE];
-    char name[300];
+    char name[600];
     pid_t children[PROCESSES];
     for (int c = 0; c < PROCESSES; c++) {
         children[c] = fork();
@@ -345,7 +345,7 @@ static void test_code(void **state)
     (void)state;
     ckv_gpu_device_info info = {.name = "device", .vendor = "vendor", .arch = "arch", .driver = "1.0"}, other;
     ckv_gpu_origin origin;
-    char name[300];
+    char name[600];
     setenv("CKV_KERNEL_CACHE", folder, 1);
     memset(&fake, 0, sizeof fake);
     assert_int_equal(load(&info, "", &origin), CKV_GPU_FAILED);

@@ -131,7 +131,7 @@ typedef struct outcome {
 /* From the attention that is there; the norm is overwritten. */
 static outcome select_skipping(test_problem *p, double scale)
 {
-    ckv_kept kept = {p->selection.positions, p->selection.offsets, p->selection.stages};
+    ckv_kept kept = {p->selection.positions, p->selection.offsets, p->selection.stages, NULL};
     void *workspace = new_workspace(p->plan);
     outcome o;
     memset(p->positions.data, 0x77, p->positions.size);
