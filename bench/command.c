@@ -88,7 +88,7 @@ static bool run(struct bench *bench)
     bench->context = command_context(options);
     if (bench->context == NULL || !find_device(bench))
         return false;
-    bench->threads = strcmp(show->backend, "ref") == 0 ? 1 : options->threads;
+    bench->threads = strcmp(show->backend, "ref") == 0 ? 1 : threads_usable(options->threads);
     if (!bench->options.peers || !blas_open(&bench->blas))
         bench->blas.library = NULL;
     if (!measure_limits(bench))

@@ -5,6 +5,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#ifdef CKV_BENCH_CXX
+#define SELECTION "std::nth_element; "
+#else
+#define SELECTION ""
+#endif
+
 /* ------------------------------------------------------------------ cells */
 
 static void milliseconds(double seconds, char *text, size_t size)
@@ -71,7 +77,7 @@ void table_begin(const struct show *show)
     else
         printf("\nno limits are known for this backend\n");
     if (show->peers)
-        printf("\npeers, fp32, as many threads: %s; std::nth_element; memcpy\n",
+        printf("\npeers, fp32, as many threads: %s; " SELECTION "memcpy\n",
                show->blas->library == NULL ? show->blas->reason : show->blas->config);
 }
 

@@ -26,6 +26,16 @@ int32_t threads_default(void)
 #endif
 }
 
+int32_t threads_usable(int32_t threads)
+{
+#ifdef _OPENMP
+    return threads;
+#else
+    (void)threads;
+    return 1;
+#endif
+}
+
 void threads_run(int32_t threads, int64_t items, void (*body)(void *argument, int64_t item, int32_t worker),
                  void *argument)
 {

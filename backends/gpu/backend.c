@@ -18,8 +18,13 @@ _Static_assert(CKV_KEPT_ALL == 0 && CKV_KEPT_FORCED == 1 && CKV_KEPT_STAGE1 == 2
                "KEPT_* of kernels/select.h");
 _Static_assert(sizeof(ckv_params) % 8 == 0 && sizeof(ckv_params) <= 1024, "OpenCL's least limit of arguments");
 
-static const char *const names[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group) #name,
+typedef struct kernel {
+    const char *name;
+    ckv_gpu_route route;
+} kernel;
+
+static const kernel kernels[CKV_GPU_KERNELS] = {
+#define CKV_KERNEL(name, buffers, group, route) {#name, CKV_GPU_##route},
 #include "kernels.def"
 #undef CKV_KERNEL
 };
@@ -48,10 +53,12 @@ static int load(ckv_gpu *gpu, char *log, size_t size)
     if (code != CKV_GPU_OK)
         return 0;
     for (int i = 0; i < CKV_GPU_KERNELS; i++) {
-        code = driver->find_kernel(gpu->device, gpu->module, names[i], &gpu->kernels[i]);
+        if (!ckv_gpu_has_route(driver, &gpu->info, kernels[i].route))
+            continue;
+        code = driver->find_kernel(gpu->device, gpu->module, kernels[i].name, &gpu->kernels[i]);
         if (code != CKV_GPU_OK) {
             gpu->kernels[i] = NULL;
-            snprintf(log, size, "kernel %s: %s", names[i], driver->error(code));
+            snprintf(log, size, "kernel %s: %s", kernels[i].name, driver->error(code));
             return 0;
         }
     }
@@ -76,7 +83,8 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "opening the device failed: %s", driver->error(code));
     }
     code = driver->enter(gpu->device, &saved);
-    good = code == CKV_GPU_OK && load(gpu, log, sizeof log);
+    good = code == CKV_GPU_OK && ckv_gpu_choose_route(driver, &gpu->info, &gpu->route, log, sizeof log) &&
+           load(gpu, log, sizeof log);
     if (code == CKV_GPU_OK)
         driver->leave(gpu->device, saved);
     else

@@ -67,19 +67,19 @@ ckv_view ckv_gpu_view(const ckv_tensor *view)
 }
 
 static const int buffer_counts[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group) [CKV_GPU_##name] = buffers,
+#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = buffers,
 #include "kernels.def"
 #undef CKV_KERNEL
 };
 
 static const char *const names[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group) [CKV_GPU_##name] = #name,
+#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = #name,
 #include "kernels.def"
 #undef CKV_KERNEL
 };
 
 static const uint32_t group_sizes[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group) [CKV_GPU_##name] = group,
+#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = group,
 #include "kernels.def"
 #undef CKV_KERNEL
 };

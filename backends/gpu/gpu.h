@@ -5,7 +5,8 @@
  *
  *   backend.c   the three tables, opening and closing a device
  *   probe.c     the kernel that a device must pass before it is used
- *   pack.c      the projection in device memory
+ *   route.c     which kernels the norm takes
+ *   pack.c      the projection in device memory; pack_*.c for a route
  *   layout.c    the workspace, and the params of a plan
  *   call.c      a call: views, launches, the first failure
  *   staging.c   calls on host memory: copies in, the call, copies out
@@ -17,6 +18,7 @@
 #include "code.h"
 #include "driver.h"
 #include "lib/backend.h"
+#include "route.h"
 
 typedef int64_t i64;
 typedef int32_t i32;
@@ -26,7 +28,7 @@ typedef float f32;
 
 /* Every kernel's number. */
 enum {
-#define CKV_KERNEL(name, buffers, group) CKV_GPU_##name,
+#define CKV_KERNEL(name, buffers, group, route) CKV_GPU_##name,
 #include "kernels.def"
 #undef CKV_KERNEL
     CKV_GPU_KERNELS
@@ -38,7 +40,8 @@ typedef struct ckv_gpu {
     ckv_gpu_device *device;
     ckv_gpu_device_info info;
     ckv_gpu_module *module;
-    ckv_gpu_kernel kernels[CKV_GPU_KERNELS];
+    ckv_gpu_kernel kernels[CKV_GPU_KERNELS]; /* NULL: of a route that the device has not */
+    ckv_gpu_route route;                     /* of the norm, where a projection allows it */
     ckv_gpu_origin origin;
 } ckv_gpu;
 
@@ -47,11 +50,13 @@ static inline const ckv_gpu *ckv_gpu_of(const ckv_context *context)
     return context->backend_state;
 }
 
-/* The projection in device memory: exponents, bases, shifts, weights. */
+/* The projection in device memory; pack.h has the layouts. */
 typedef struct ckv_gpu_projection {
     ckv_gpu_memory memory;
-    int64_t exponents, bases, shifts, weights, squares, sizes, size; /* offsets */
-    int32_t columns;                                                 /* outputs, padded */
+    ckv_gpu_route route;
+    int64_t exponents, bases, panels, shifts, weights, squares, sizes, size; /* offsets */
+    int32_t columns;                                                         /* outputs, padded */
+    int32_t steps;                                                           /* of 32 channels, in panels */
 } ckv_gpu_projection;
 
 ckv_status ckv_gpu_open_projection(ckv_projection *projection);

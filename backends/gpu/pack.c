@@ -1,29 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The projection in device memory: the numbers of spec 5.1, columns padded with zeros,
- * which add |0| to a sum. */
+/* The projection on its way to device memory; see pack.h. */
+#include "pack.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "backends/cpu/gram.h"
-#include "gpu.h"
+
 #include "lib/sizes.h"
 #include "lib/status.h"
 
-#define COLUMNS 32
+typedef struct packing {
+    int (*lay_out)(const ckv_projection *p, ckv_gpu_projection *to, size_t *total);
+    void (*fill)(const ckv_projection *p, const ckv_gpu_projection *to, char *image);
+} packing;
+
+static const packing packings[CKV_GPU_ROUTES] = {
+    [CKV_GPU_INT] = {ckv_gpu_lay_out_columns, ckv_gpu_fill_columns},
+    [CKV_GPU_MMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
+    [CKV_GPU_MFMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
+    [CKV_GPU_WMMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
+    [CKV_GPU_WMMA12] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
+};
 
 static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
 {
     size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim, total = 0;
     int fits = 1;
-    to->columns = (p->hidden + COLUMNS - 1) / COLUMNS * COLUMNS;
+    to->route = ckv_gpu_route_of(ckv_gpu_of(p->context)->route, p->value_dim, p->value_bits);
     to->exponents = 0;
     fits &= ckv_add_block(&total, heads * dv, sizeof(int16_t));
     to->bases = (int64_t)total;
     fits &= ckv_add_block(&total, heads, sizeof(int16_t));
-    to->shifts = (int64_t)total;
-    fits &= ckv_add_block(&total, heads * (size_t)to->columns, 1);
-    to->weights = (int64_t)total;
-    fits &= ckv_add_block(&total, heads * dv, (size_t)to->columns * sizeof(int16_t));
+    fits &= packings[to->route].lay_out(p, to, &total);
     to->squares = (int64_t)total;
     fits &= ckv_add_block(&total, heads * dv, dv * sizeof(float));
     to->sizes = (int64_t)total;
@@ -35,15 +44,11 @@ static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
 /* The device's bytes, on the host. */
 static void fill(const ckv_projection *p, const ckv_gpu_projection *to, char *image)
 {
-    size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim, hidden = (size_t)p->hidden;
-    size_t columns = (size_t)to->columns;
+    size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim;
+    memset(image, 0, (size_t)to->size);
     memcpy(image + to->exponents, p->exponents, heads * dv * sizeof(int16_t));
     memcpy(image + to->bases, p->bases, heads * sizeof(int16_t));
-    for (size_t h = 0; h < heads; h++)
-        memcpy(image + to->shifts + h * columns, p->shifts + h * hidden, hidden);
-    for (size_t row = 0; row < heads * dv; row++)
-        memcpy(image + to->weights + row * columns * sizeof(int16_t), p->weights + row * hidden,
-               hidden * sizeof(int16_t));
+    packings[to->route].fill(p, to, image);
 }
 
 /* The Gram matrices and sums that bounds are made of (kernels/bound.h), the sums rounded

@@ -43,6 +43,11 @@ make_blas() {
         skip "no compiler for a shared library"
 }
 
+need_openmp() {
+    bench --json --no-peers --backend cpu --threads 2 --stages select
+    lines 'of(threads=2)' 2>/dev/null || skip "built without OpenMP"
+}
+
 need_nth_element() {
     lines 'not of(kind="peer", stage="select")[0].get("missing")' 2>/dev/null || skip "built without a C++ compiler"
 }
@@ -80,6 +85,7 @@ need_nth_element() {
 
 @test "limits: four, with one thread and with all; the layer's floor is the sum of its stages'" {
     need_python
+    need_openmp
     bench --json --threads 2 --backend cpu --no-peers
     ends 0
     lines '[(l["limit"], l["limit_threads"]) for l in of(kind="limit")] ==
@@ -107,6 +113,7 @@ need_nth_element() {
     bench --json --no-peers --backend ref --threads 2
     ends 0
     lines 'all(l["backend"] == "ref" and l["threads"] == 1 for l in lines)'
+    need_openmp
     bench --json --no-peers --backend cpu --threads 2
     ends 0
     lines 'all(l["backend"] == "cpu" and l["threads"] == 2 for l in lines)'
@@ -202,6 +209,8 @@ for line in map(json.loads, open("../stdout")):
 @test "tables: limits, stages, shares, peers" {
     make_blas right
     export CKV_OPENBLAS=$PWD/right.so
+    need_python
+    need_openmp
     bench --threads 2
     ends 0
     says ../stdout "limits of this machine" "2 threads" GMAC/s GB/s "TestBLAS 1.2.3 (plain)" Tiny \
@@ -213,6 +222,7 @@ for line in map(json.loads, open("../stdout")):
     need_python
     make_blas right -O3
     export CKV_OPENBLAS=$PWD/right.so
+    need_openmp
     ckv bench --targets --quick --shapes tiny.json --threads 2 --repeats 1 --min-time 0 --json
     ends 0
     # Of so small a layer, what is left of it without the score may be nothing.

@@ -15,6 +15,8 @@ typedef float f32;
 #define LOCAL_ARRAY __shared__ __align__(16)
 #define FUNCTION static __device__ __forceinline__
 #define KERNEL(name, group) extern "C" __global__ void __launch_bounds__(group) name
+/* ... of which `least` groups should fit a multiprocessor: what its registers are shared among. */
+#define KERNEL_RESIDENT(name, group, least) extern "C" __global__ void __launch_bounds__(group, least) name
 
 FUNCTION i32 local_id(void)
 {
@@ -48,5 +50,61 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
     for (i32 i = 0; i < 32; i += 8)
         c += (i32)(i8)(a >> i) * (i32)(i8)(b >> i);
     return c;
+}
+#endif
+
+/* What the matrix routes of the norm need. */
+#define HAS_MATRIX
+#define HAS_MMA
+#define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
+#define QUANTIZE_LOOP _Pragma("unroll 2") /* over the steps of a row: how many loads are under way at once */
+#define address(p) ((u64)(p))
+typedef uint2 u32x2;
+typedef uint4 u32x4;
+#define load_u32x2(p) (*(const u32x2 *)(p))
+#define load_u32x4(p) (*(const u32x4 *)(p))
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+FUNCTION void copy_async(u32 *to, const u32 *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                 :
+                 : "r"((u32)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from))
+                 : "memory");
+}
+FUNCTION void copy_commit(void)
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
+}
+#define copy_wait(n) asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
+
+FUNCTION void mma_m16n8k32(i32 *d, const u32 *a, const u32 *b)
+{
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#else
+FUNCTION void copy_async(u32 *to, const u32 *from)
+{
+    *(u32x4 *)to = *(const u32x4 *)from;
+}
+#define copy_commit()
+#define copy_wait(n)
+
+FUNCTION void mma_m8n8k16(i32 *d, u32 a, u32 b)
+{
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+r"(d[0]), "+r"(d[1])
+        : "r"(a), "r"(b));
+}
+/* The same registers in four parts: halves of the rows, halves of k. */
+FUNCTION void mma_m16n8k32(i32 *d, const u32 *a, const u32 *b)
+{
+    mma_m8n8k16(d, a[0], b[0]);
+    mma_m8n8k16(d, a[2], b[1]);
+    mma_m8n8k16(d + 2, a[1], b[0]);
+    mma_m8n8k16(d + 2, a[3], b[1]);
 }
 #endif

@@ -24,6 +24,7 @@ typedef float f32;
 #define LOCAL_ARRAY static __attribute__((section("ckv_local"), aligned(16)))
 #define FUNCTION static inline __attribute__((unused))
 #define KERNEL(name, group) void name
+#define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)
 
 extern i32 ckv_sim_local_id(void);
 extern i32 ckv_sim_group_id(i32 d);
@@ -89,3 +90,53 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
         sum += (u32)((i32)(i8)(u8)(a >> i) * (i32)(i8)(u8)(b >> i));
     return (i32)sum;
 }
+
+/* What the matrix routes of the norm need; the executor has the instructions. */
+#define HAS_MATRIX
+#define HAS_MMA
+#define HAS_TILES
+#define HAS_MFMA
+#ifndef SIM_MFMA_16
+#define HAS_MFMA_32
+#endif
+#define HAS_WMMA
+#define HAS_WMMA12
+#define UNROLL
+#define NO_UNROLL
+#define QUANTIZE_LOOP
+#define address(p) ((u64)(uintptr_t)(p))
+typedef struct u32x2 {
+    u32 x, y;
+} u32x2;
+typedef struct u32x4 {
+    u32 x, y, z, w;
+} u32x4;
+FUNCTION u32x2 load_u32x2(const void *p)
+{
+    u32x2 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+FUNCTION u32x4 load_u32x4(const void *p)
+{
+    u32x4 v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+FUNCTION void store_u32x4(void *p, u32x4 v)
+{
+    memcpy(p, &v, sizeof v);
+}
+FUNCTION void copy_async(u32 *to, const u32 *from)
+{
+    memcpy(to, from, 16);
+}
+#define copy_commit()
+#define copy_wait(n)
+
+extern void mma_m16n8k32(i32 d[4], const u32 a[4], const u32 b[2]);
+extern void mma_m8n8k16(i32 d[2], u32 a, u32 b);
+extern void mfma_16x16x32(i32 d[4], const u32 a[2], const u32 b[2]);
+extern void mfma_16x16x16(i32 d[4], u32 a, u32 b);
+extern void wmma_16x16x16(i32 d[8], const u32 a[4], const u32 b[4]);
+extern void wmma12_16x16x16(i32 d[8], const u32 a[2], const u32 b[2]);

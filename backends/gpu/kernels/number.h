@@ -37,14 +37,8 @@ FUNCTION u32 half_bits(u32 h)
     u32 sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31u)
         return sign | INFINITE | (mantissa << 13);
-    if (exponent == 0u) {
-        i32 shift;
-        if (mantissa == 0u)
-            return sign;
-        shift = clz32(mantissa) - 21; /* brings the top bit to that of a normal half */
-        exponent = (u32)(1 - shift);
-        mantissa = (mantissa << shift) & 0x3ffu;
-    }
+    if (exponent == 0u)
+        return sign | bits(to_f32_i32((i32)mantissa) * 0x1p-24f);
     return sign | ((exponent + 112u) << 23) | (mantissa << 13);
 }
 

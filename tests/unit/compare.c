@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See draw.h. */
-#include "draw.h"
+/* See compare.h. */
+#include "compare.h"
 
 #include "unit.h"
 
@@ -12,7 +12,7 @@ test_outcome test_solved(test_problem *p)
     return o;
 }
 
-void test_expect_same(const char *what, int number, test_outcome want, test_outcome got)
+void test_assert_same(const char *what, int number, test_outcome want, test_outcome got)
 {
     char text[TEST_DIFFERENCE];
     if (!test_same(&want, &got, text))

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The norm by the matrix cores of CDNA: v_mfma_i32_16x16x32_i8, or 16x16x16i8 before gfx942. */
+#ifndef CKV_GPU_NORM_MFMA_H
+#define CKV_GPU_NORM_MFMA_H
+
+#include "norm_tiles.h"
+
+#ifdef HAS_MFMA
+NORM_TILES(ckv_norm_mfma_32, TILE_MFMA, 1, 2)
+NORM_TILES(ckv_norm_mfma_64, TILE_MFMA, 2, 2)
+NORM_TILES(ckv_norm_mfma_96, TILE_MFMA, 3, 2)
+NORM_TILES(ckv_norm_mfma_128, TILE_MFMA, 4, 2)
+NORM_TILES(ckv_norm_mfma_256, TILE_MFMA, 8, 2)
+#endif
+
+#endif
