@@ -26,6 +26,7 @@
 #ifdef FIBER_ASAN
 void __sanitizer_start_switch_fiber(void **fake_stack_save, const void *bottom, size_t size);
 void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old, size_t *size_old);
+void __asan_unpoison_memory_region(const volatile void *address, size_t size);
 static _Thread_local ckv_fiber *came_from;
 #endif
 #ifdef FIBER_TSAN
@@ -38,6 +39,9 @@ void __tsan_switch_to_fiber(void *fiber, unsigned flags);
 static void made(ckv_fiber *fiber)
 {
     fiber->fake = NULL;
+#ifdef FIBER_ASAN
+    __asan_unpoison_memory_region(fiber->stack, fiber->size); /* frames that were never left */
+#endif
 #ifdef FIBER_TSAN
     if (fiber->thread != NULL)
         __tsan_destroy_fiber(fiber->thread);
