@@ -26,7 +26,7 @@ typedef struct invocation {
 #define POINTERS_7(b) POINTERS_6(b), (b)[6]
 #define POINTERS_8(b) POINTERS_7(b), (b)[7]
 
-#define CKV_KERNEL(name, buffers, group)                                                                               \
+#define CKV_KERNEL(name, buffers, group, route)                                                                        \
     _Static_assert(name##_group == (group), "kernels.def has another size of groups");                                 \
     static void call_##name(void *argument)                                                                            \
     {                                                                                                                  \
@@ -37,14 +37,14 @@ typedef struct invocation {
 #undef CKV_KERNEL
 
 static const ckv_sim_kernel list[] = {
-#define CKV_KERNEL(name, buffers, group) {#name, buffers, group},
+#define CKV_KERNEL(name, buffers, group, route) {#name, buffers, group},
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
     {NULL, 0, 0},
 };
 
 static void (*const calls[])(void *) = {
-#define CKV_KERNEL(name, buffers, group) call_##name,
+#define CKV_KERNEL(name, buffers, group, route) call_##name,
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
 };
