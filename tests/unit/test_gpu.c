@@ -177,6 +177,16 @@ static void tear_down(work *w)
     test_tensor_free(&w->compacted);
 }
 
+static const char *what_lives(void)
+{
+    static char text[160];
+    const ckv_sim_live live = sim.ckv_sim_counts();
+    snprintf(text, sizeof text, "%d blocks, %d streams, %d events, %d modules, %d contexts, %d programs",
+             (int)live.memory, (int)live.streams, (int)live.events, (int)live.modules, (int)live.contexts,
+             (int)live.programs);
+    return text;
+}
+
 static int nothing_live(void)
 {
     const ckv_sim_live live = sim.ckv_sim_counts();
@@ -235,7 +245,8 @@ static int64_t fail_at(const char *backend, const char *kind, int64_t nth, uint6
     }
     tear_down(&w);
     if (!nothing_live() || sim.ckv_sim_complaint()[0] != '\0')
-        fail_msg("%s, %s %lld: something is left, \"%s\"", backend, kind, (long long)nth, sim.ckv_sim_complaint());
+        fail_msg("%s, %s %lld: left is %s, \"%s\"", backend, kind, (long long)nth, what_lives(),
+                 sim.ckv_sim_complaint());
     return calls;
 }
 
