@@ -10,6 +10,8 @@
 
 #include "kernels_select.h"
 
+#include "kernels_bound.h"
+
 #include <cpuid.h>
 
 #define STEP 2
@@ -101,4 +103,5 @@ const ckv_cpu_kernels ckv_cpu_kernels_avxvnni = {
     .norm_weight_size = sizeof(int16_t),
     .quantize = quantize,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

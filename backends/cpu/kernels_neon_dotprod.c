@@ -11,6 +11,8 @@
 
 #include "kernels_select.h"
 
+#include "kernels_bound.h"
+
 #ifdef __linux__
 #include <sys/auxv.h>
 #endif
@@ -83,5 +85,6 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon_dotprod = {
     .norm_weight_size = sizeof(int8_t),
     .quantize = quantize,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
     .norm_wide = &ckv_cpu_kernels_neon,
 };

@@ -46,7 +46,7 @@ static void set_up(test_problem *p, const uint8_t *h)
                       from(h, HEAD_DIM, 1, 20), from(h, VALUE_DIM, 1, wide ? 6 : 20), hidden);
     for (int t = 0; t < TEST_TENSORS; t++) {
         p->dtype[t] = (ckv_dtype)(CKV_F32 + (h[DTYPES] >> (2 * t) & 3u) % 3u);
-        p->layout[t] = (test_layout)((h[LAYOUTS + t / 2] >> (4 * (t % 2)) & 15u) % TEST_LAYOUTS);
+        p->layout[t] = (test_layout)(((unsigned)h[LAYOUTS + t / 2] >> (4 * (t % 2)) & 15u) % TEST_LAYOUTS);
     }
     p->policy.window = from(h, WINDOW, 1, 30);
     p->policy.budget = h[BUDGET] % (p->shape.tokens + 2);

@@ -73,12 +73,30 @@ static void test_problems_are_many(void **state)
     assert_true(hostile_problems > 100 && bounded > 100);
 }
 
+/* Of every instruction set, of this machine or not: nothing is forgotten. */
+static void test_tables_are_whole(void **state)
+{
+    (void)state;
+    for (int i = 0; ckv_cpu_kernels_list[i] != NULL; i++) {
+        const ckv_cpu_kernels *k = ckv_cpu_kernels_list[i];
+        print_message("# %s\n", k->isa);
+        assert_true(k->usable != NULL && k->load_keys != NULL && k->logits != NULL && k->greatest != NULL);
+        assert_true(k->weights != NULL && k->accumulate != NULL && k->load_row != NULL && k->quantize != NULL);
+        assert_true(k->norm_panel != NULL && k->bound_rows != NULL && k->rank != NULL && k->score != NULL);
+        assert_true(k->gather != NULL && k->keep != NULL);
+        assert_in_range(k->query_rows, 1, CKV_CPU_ROWS_MAX);
+        assert_in_range(k->norm_step, 1, CKV_CPU_STEP_MAX);
+        assert_true(k->norm_weight_size == 2 || (k->norm_weight_size == 1 && k->norm_wide != NULL));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_problems),
         cmocka_unit_test(test_comparison_can_fail),
         cmocka_unit_test(test_problems_are_many),
+        cmocka_unit_test(test_tables_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
