@@ -5,6 +5,7 @@
 #include "number.h"
 
 #include "compact.h"
+#include "norm_dot4.h"
 #include "norm_int.h"
 #include "norm_mfma.h"
 #include "norm_mma.h"
