@@ -26,7 +26,8 @@ typedef struct ckv_launch {
     void *workspace; /* CKV_MEMORY_DEVICE only */
     void *buffer;    /* of workspace and flags, or NULL */
     void *device_flags;
-    uint32_t flags; /* out, with CKV_MEMORY_HOST */
+    uint32_t flags;      /* out, with CKV_MEMORY_HOST */
+    int64_t exact_norms; /* the same */
 } ckv_launch;
 
 /* The stages of a backend that has memory of its own, and can fail. */
@@ -48,6 +49,16 @@ typedef struct ckv_device_stages {
     void (*close_projection)(ckv_projection *projection);
 } ckv_device_stages;
 
+/* What "auto" tries first; equal ranks in the order of the registry. */
+enum {
+    CKV_RANK_NEVER = -1, /* only when asked for by the backend's name */
+    CKV_RANK_DISCRETE,
+    CKV_RANK_INTEGRATED,
+    CKV_RANK_CPU,
+    CKV_RANK_REFERENCE,
+    CKV_RANKS
+};
+
 typedef struct ckv_backend {
     const char *name;
 
@@ -57,6 +68,8 @@ typedef struct ckv_backend {
     const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
     const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
 
+    int (*device_rank)(int32_t device); /* CKV_RANK_*: the place in "auto" */
+
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
@@ -64,7 +77,7 @@ typedef struct ckv_backend {
     /* Optional pair: the projection in a layout of the backend's own, made once with
      * it; size 0 on overflow. */
     size_t (*projection_size)(const ckv_context *context, const ckv_projection *projection);
-    void (*projection_pack)(const ckv_context *context, const ckv_projection *projection, void *memory);
+    ckv_status (*projection_pack)(const ckv_context *context, const ckv_projection *projection, void *memory);
 
     /* Bytes that any stage of the plan, and the whole, needs; 0 when that overflows. */
     size_t (*workspace_size)(const ckv_plan *plan);
@@ -79,9 +92,11 @@ typedef struct ckv_backend {
                        void *workspace);
     void (*compact)(const ckv_plan *plan, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
 
-    /* Score, norm and select of a plan with 0 < budget < tokens. */
+    /* Score, norm and select of a plan with 0 < budget < tokens; norms that cannot change
+     * what is kept may be left out where the plan says so.  *exact_norms: rows of V whose
+     * norm was computed. */
     uint32_t (*evict)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
-                      const ckv_projection *projection, const ckv_kept *kept, void *workspace);
+                      const ckv_projection *projection, const ckv_kept *kept, void *workspace, int64_t *exact_norms);
 } ckv_backend;
 
 extern const ckv_backend ckv_backend_cpu;

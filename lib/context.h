@@ -7,6 +7,15 @@
 
 struct ckv_backend;
 
+#define CKV_CONTEXT_FAILURES 16 /* later ones are not noted */
+
+/* Why a device that seemed usable was not opened. */
+typedef struct ckv_device_failure {
+    const char *backend;
+    int32_t device;
+    char reason[200];
+} ckv_device_failure;
+
 struct ckv_context {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);
@@ -18,7 +27,8 @@ struct ckv_context {
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool;
     void *native_context; /* a cl_context, or NULL */
-    int32_t rows;         /* of the device table */
+    int failures;         /* devices tried and not opened */
+    ckv_device_failure failed[CKV_CONTEXT_FAILURES];
 };
 
 /* Zeroed memory of a handle, aligned to 64 bytes; NULL with the detail set. */

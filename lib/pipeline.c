@@ -19,19 +19,25 @@ size_t ckv_pipeline_workspace(const ckv_plan *plan, size_t stage)
     return total;
 }
 
+void *ckv_pipeline_scores(const ckv_plan *plan, void *workspace, ckv_tensor *attention, ckv_tensor *norm)
+{
+    size_t block = 0;
+    add_scores(plan, &block);
+    ckv_tensor_init_2d(attention, CKV_F32, workspace, plan->kv_heads, plan->tokens);
+    ckv_tensor_init_2d(norm, CKV_F32, (char *)workspace + block, plan->kv_heads, plan->tokens);
+    return (char *)workspace + 2 * block;
+}
+
 uint32_t ckv_pipeline_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                             const ckv_tensor *value, const ckv_projection *projection, const ckv_kept *kept,
-                            void *workspace)
+                            void *workspace, int64_t *exact_norms)
 {
     const ckv_backend *backend = plan->backend;
     ckv_tensor attention, norm;
-    size_t block = 0;
     uint32_t flags;
-    add_scores(plan, &block);
-    ckv_tensor_init_2d(&attention, CKV_F32, workspace, plan->kv_heads, plan->tokens);
-    ckv_tensor_init_2d(&norm, CKV_F32, (char *)workspace + block, plan->kv_heads, plan->tokens);
-    workspace = (char *)workspace + 2 * block;
+    workspace = ckv_pipeline_scores(plan, workspace, &attention, &norm);
     flags = backend->score(plan, query, key, &attention, workspace);
     flags |= backend->norm(plan, value, projection, &norm, workspace);
+    *exact_norms = plan->kv_heads * plan->tokens;
     return flags | backend->select(plan, &attention, &norm, kept, workspace);
 }

@@ -9,9 +9,12 @@
  * needs; 0 when that overflows. */
 size_t ckv_pipeline_workspace(const ckv_plan *plan, size_t stage);
 
-/* A backend's `evict`: score, norm and select of the plan's backend. */
+/* Attention and norm at the start of such a workspace; what follows is for the stages. */
+void *ckv_pipeline_scores(const ckv_plan *plan, void *workspace, ckv_tensor *attention, ckv_tensor *norm);
+
+/* A backend's `evict`: score, norm and select of the plan's backend, every norm. */
 uint32_t ckv_pipeline_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                             const ckv_tensor *value, const ckv_projection *projection, const ckv_kept *kept,
-                            void *workspace);
+                            void *workspace, int64_t *exact_norms);
 
 #endif

@@ -88,6 +88,7 @@ static void fill_policy(ckv_plan *plan, const ckv_policy *policy)
     plan->forced = least_of(plan->recent + plan->sinks, plan->budget);
     plan->pool = policy->pool_width == 1 ? CKV_POOL_NONE : policy->pool;
     plan->pool_width = plan->pool == CKV_POOL_NONE ? 1 : policy->pool_width;
+    plan->skip = policy->skip;
     plan->epsilon = policy->epsilon;
     plan->scale = policy->scale;
     /* Division and sqrt are correctly rounded in every IEEE mode of a host; spec 4.1, 4.4, 4.5. */

@@ -24,6 +24,7 @@ struct ckv_plan {
     int64_t sinks;      /* at most n - recent */
     ckv_pool pool;      /* none where the width is 1 */
     int32_t pool_width; /* 1 where the pool is none */
+    int32_t skip;       /* norms that cannot matter may be left out */
     float epsilon, scale;
     float window_inverse; /* RN(1/w), 0 where nothing is scored */
     float group_inverse;  /* RN(1/G) */

@@ -26,6 +26,7 @@ void ckv_policy_init(ckv_policy *policy)
     policy->recent = -1;
     policy->pool = CKV_POOL_MAX;
     policy->pool_width = 7;
+    policy->skip = 1;
 }
 
 static ckv_status at_least(const char *name, int64_t value, int64_t least)
@@ -50,6 +51,8 @@ static ckv_status check_numbers(const ckv_policy *policy)
                         (double)policy->scale);
     if (policy->pool != CKV_POOL_NONE && policy->pool != CKV_POOL_MAX && policy->pool != CKV_POOL_AVERAGE)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: pool %d, wanted a CKV_POOL_ value", (int)policy->pool);
+    if (policy->skip != 0 && policy->skip != 1)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "policy: skip %d, wanted 0 or 1", (int)policy->skip);
     return CKV_OK;
 }
 

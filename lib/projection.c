@@ -13,6 +13,7 @@
 
 #define SHIFT_MAX 16
 #define NO_EXPONENT INT32_MIN
+#define OUTPUTS 32 /* transposed at a time: their weights stay in the first cache */
 
 /* One query head's slice of W_O, sanitised: [D][dv], so that the passes below read
  * the caller's tensor once. */
@@ -28,12 +29,15 @@ static int load(const slice *s, const ckv_tensor *weight)
 {
     const ckv_projection *p = s->projection;
     int bad = 0;
-    for (int32_t j = 0; j < p->hidden; j++)
-        for (int32_t k = 0; k < p->value_dim; k++) {
-            uint32_t u = ckv_load_bits(ckv_at(weight, j, s->head * p->value_dim + k, 0), weight->dtype);
+    for (int32_t j = 0; j < p->hidden; j++) {
+        const char *from = ckv_at(weight, j, s->head * p->value_dim, 0);
+        float *to = s->weights + (int64_t)j * p->value_dim;
+        for (int32_t k = 0; k < p->value_dim; k++, from += weight->stride[1]) {
+            uint32_t u = ckv_load_bits(from, weight->dtype);
             bad |= ckv_is_nonfinite_bits(u);
-            s->weights[(int64_t)j * p->value_dim + k] = ckv_float(ckv_sanitize_bits(u));
+            to[k] = ckv_float(ckv_sanitize_bits(u));
         }
+    }
     return bad;
 }
 
@@ -124,9 +128,13 @@ static void quantize(const slice *s)
 {
     const ckv_projection *p = s->projection;
     int16_t *rows = p->weights + s->head * p->value_dim * p->hidden;
-    for (int32_t j = 0; j < p->hidden; j++)
+    for (int32_t first = 0; first < p->hidden; first += OUTPUTS) {
+        int32_t last = p->hidden - first < OUTPUTS ? p->hidden : first + OUTPUTS;
         for (int32_t k = 0; k < p->value_dim; k++)
-            rows[(int64_t)k * p->hidden + j] = (int16_t)ckv_rne(s->weights[(int64_t)j * p->value_dim + k], -s->tops[j]);
+            for (int32_t j = first; j < last; j++)
+                rows[(int64_t)k * p->hidden + j] =
+                    (int16_t)ckv_rne(s->weights[(int64_t)j * p->value_dim + k], -s->tops[j]);
+    }
 }
 
 static void quantize_all(ckv_projection *p, const ckv_tensor *weight, float *weights, int32_t *tops)
@@ -200,6 +208,7 @@ static ckv_status check(const ckv_context *context, const ckv_tensor *given, int
 static ckv_status pack(ckv_projection *p)
 {
     const ckv_context *context = p->context;
+    ckv_status status;
     size_t size;
     if (context->backend->device != NULL)
         return context->backend->device->open_projection(p);
@@ -214,7 +223,9 @@ static ckv_status pack(ckv_projection *p)
     p->packed = ckv_context_allocate(context, size, "projection");
     if (p->packed == NULL)
         return CKV_ERROR_NO_MEMORY;
-    context->backend->projection_pack(context, p, p->packed);
+    status = context->backend->projection_pack(context, p, p->packed);
+    if (status != CKV_OK)
+        return status;
     ckv_context_release(context, p->weights);
     p->weights = NULL;
     return CKV_OK;

@@ -11,7 +11,7 @@ typedef struct ckv_registry_entry {
     const char *reason;         /* then: why */
 } ckv_registry_entry;
 
-/* Every backend known, in the order in which "auto" prefers them. */
+/* Every backend known; "auto" goes by their devices' ranks first, then by this order. */
 extern const ckv_registry_entry ckv_registry[];
 extern const int ckv_registry_count;
 

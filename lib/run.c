@@ -30,6 +30,13 @@ void ckv_selection_init(ckv_selection *selection, int32_t *positions, int64_t ca
     selection->offsets = offsets;
 }
 
+/* A caller of the first version has no place for it. */
+static void count_norms(ckv_run *run, int64_t exact)
+{
+    if (run->struct_size >= offsetof(ckv_run, exact_norms) + sizeof run->exact_norms)
+        run->exact_norms = exact;
+}
+
 /* One call: what the run said, its workspace aligned for the backend, and the list of
  * its memory. */
 typedef struct call {
@@ -67,6 +74,7 @@ static ckv_status open_run(const ckv_plan *plan, ckv_run *run, call *c)
     if (status != CKV_OK)
         return status;
     run->flags = 0;
+    count_norms(run, 0);
     if (plan == NULL)
         return ckv_fail_null("plan");
     status = check_memory(plan, &known);
@@ -227,8 +235,10 @@ static void keep_trivially(const ckv_plan *plan, const ckv_kept *kept)
 /* Ends a call of a device backend; `flags` are the projection's. */
 static ckv_status close_run(ckv_status status, const call *c, uint32_t flags, ckv_run *run)
 {
-    if (status == CKV_OK && c->launch.memory == CKV_MEMORY_HOST)
-        run->flags = c->launch.flags | flags;
+    if (status != CKV_OK || c->launch.memory != CKV_MEMORY_HOST)
+        return status;
+    count_norms(run, c->launch.exact_norms);
+    run->flags = c->launch.flags | flags;
     return status;
 }
 
@@ -274,6 +284,7 @@ ckv_status ckv_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_pro
         return close_run(plan->backend->device->norm(plan, &v, projection, &out, &c.launch), &c, projection->flags,
                          run);
     run->flags = plan->backend->norm(plan, &v, projection, &out, c.workspace) | projection->flags;
+    count_norms(run, plan->kv_heads * plan->tokens);
     return CKV_OK;
 }
 
@@ -391,6 +402,7 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
     ckv_tensor q, k, v;
     ckv_kept kept;
     call c;
+    int64_t exact_norms = 0;
     ckv_status status = open_run(plan, run, &c);
     if (status == CKV_OK)
         status = read_query(plan, query, &q, &c);
@@ -412,6 +424,8 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
         return close_run(plan->backend->device->evict(plan, &q, &k, &v, projection, &kept, &c.launch), &c,
                          projection->flags, run);
     else
-        run->flags = plan->backend->evict(plan, &q, &k, &v, projection, &kept, c.workspace) | projection->flags;
+        run->flags =
+            plan->backend->evict(plan, &q, &k, &v, projection, &kept, c.workspace, &exact_norms) | projection->flags;
+    count_norms(run, exact_norms);
     return CKV_OK;
 }

@@ -5,7 +5,7 @@
 # CKV_WITH(NAME, WHAT): --with-NAME=yes|no|auto|PATH into ckv_with_NAME and, for a
 #   PATH, ckv_path_NAME (then ckv_with_NAME is yes).
 # CKV_VENDOR_HEADER(NAME, HEADER, FOLDERS, FLAGS): looks for the vendor's own header;
-#   VENDOR_NAME_CPPFLAGS and the conditional VENDOR_NAME, for tests/vendor/check_NAME.c.
+#   VENDOR_NAME (yes or no) and VENDOR_NAME_CPPFLAGS, for tests/vendor.sh.
 
 AC_DEFUN([CKV_WITH],
 [AC_ARG_WITH([$1],
@@ -37,5 +37,5 @@ int ckv_probe;]])],
      done
      CPPFLAGS=$ckv_save_CPPFLAGS
      AC_MSG_RESULT([$ckv_vendor_$1])])
-AM_CONDITIONAL([VENDOR_]m4_toupper([$1]), [test "x$ckv_vendor_$1" = xyes])
+AC_SUBST([VENDOR_]m4_toupper([$1]), [$ckv_vendor_$1])
 ])

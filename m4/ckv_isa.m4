@@ -5,10 +5,13 @@
 
 AC_DEFUN([CKV_ISA],
 [AC_REQUIRE([AC_CANONICAL_HOST])
-CKV_ISA_ONE([AVX2], [-mavx2 -mfma], [x86_64|i?86])
-CKV_ISA_ONE([AVX512], [-mavx512f -mavx512bw -mavx2 -mfma], [x86_64])
-CKV_ISA_ONE([AVX512VNNI], [-mavx512f -mavx512bw -mavx512vnni -mavx2 -mfma], [x86_64])
+CKV_ISA_ONE([AVX2], [-mavx2 -mfma -mf16c], [x86_64|i?86])
+CKV_ISA_ONE([AVXVNNI], [-mavx2 -mfma -mf16c -mavxvnni], [x86_64])
+CKV_ISA_ONE([AVX512], [-mavx2 -mfma -mf16c -mavx512f -mavx512bw], [x86_64])
+CKV_ISA_ONE([AVX512VNNI], [-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vnni], [x86_64])
 CKV_ISA_ONE([NEON], [], [aarch64])
+CKV_ISA_ONE([NEON_DOTPROD], [-march=armv8.2-a+dotprod], [aarch64])
+CKV_ISA_ONE([NEON_I8MM], [-march=armv8.2-a+i8mm], [aarch64])
 ])
 
 # CKV_ISA_ONE(NAME, FLAGS, TARGETS)

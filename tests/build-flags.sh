@@ -6,7 +6,7 @@
 
 # What make would run if every source were new.
 set --
-for source in $(cd "$top_srcdir" && find lib backends tools tests -name '*.c'); do
+for source in $(cd "$top_srcdir" && find lib backends bench tools tests -name '*.c' -o -name '*.cc'); do
     set -- "$@" -W "$source"
 done
 # Unquoted: a list of targets.
@@ -26,6 +26,7 @@ contraction_off() {
 all_compiled() {
     for source in $(cd "$top_srcdir" && find lib backends -name '*.c'); do
         case $source in
+        */gpu/kernels/*) continue ;; # text for devices
         */kernels_portable.c) ;;
         */kernels_*) continue ;;
         esac

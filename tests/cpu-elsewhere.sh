@@ -1,11 +1,13 @@
 #!/bin/sh
 # The CPU backend's kernels for instruction sets that this machine may lack, against
 # the recorded results: AVX-512 with SIMDe's plain C in place of the instructions,
-# AArch64 under qemu; and the choice of instruction set on older processors.
+# AVX-VNNI with AVX2's, AArch64 under qemu; and the choice of instruction set on older
+# processors.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 
-# build OUTPUT COMPILER FLAGS...: tests/golden/print.c with the whole library but the
+# build OUTPUT COMPILER FLAGS...: tests/golden/print.c as OUTPUT, tests/cpu/compare.c as
+# OUTPUT-compare and tests/cpu/skips.c as OUTPUT-skips, with the whole library but the
 # kernels that need flags of their own; those come among the flags.
 build() {
     output=$1 compiler=$2
@@ -14,12 +16,23 @@ build() {
         set -- "$@" "-I$top_srcdir/$folder"
     done
     for source in "$top_srcdir"/lib/*.c "$top_srcdir"/backends/ref/*.c "$top_srcdir"/backends/cpu/*.c; do
-        case $source in */kernels_avx* | */kernels_neon.c) ;; *) set -- "$@" "$source" ;; esac
+        case $source in */kernels_avx* | */kernels_neon*) ;; *) set -- "$@" "$source" ;; esac
     done
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
-    $compiler -std=gnu11 -O2 -w -ffp-contract=off -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
+    $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm &&
+        $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-compare" "$@" "$top_srcdir"/tests/cpu/compare.c \
+            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c -lm &&
+        $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-skips" "$@" "$top_srcdir"/tests/cpu/skips.c \
+            "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
+}
+
+# skips ISA COMMAND...: leaves norms out, and keeps what it should.
+skips() {
+    isa=$1
+    shift
+    CKV_CPU_ISA=$isa "$@"
 }
 
 # emulate ISA: its kernels with the emulated intrinsics, as an object.
@@ -47,25 +60,38 @@ have_header() {
     echo "#include <$1>" | $CC -E -o /dev/null -x c - 2>/dev/null
 }
 
-# ---------------------------------------------------------------- AVX-512
+# ---------------------------------------------------------------- AVX-512, AVX-VNNI
 
 # The AVX2 parts of these files run as they are where the processor has them.
 native=
-if [ "$(uname -m)" = x86_64 ] && grep -q -w avx2 /proc/cpuinfo 2>/dev/null; then native="-mavx2 -mfma"; fi
-if [ -z "$native" ]; then
-    skipped "AVX-512 emulated" "this processor has no AVX2"
-elif ! have_header simde/x86/avx512.h; then
-    skipped "AVX-512 emulated" "no SIMDe (libsimde-dev)"
-else
-    for isa in avx512 avx512vnni; do
-        expect "$isa builds with emulated instructions" emulate $isa
+if [ "$(uname -m)" = x86_64 ] && grep -q -w avx2 /proc/cpuinfo 2>/dev/null; then native="-mavx2 -mfma -mf16c"; fi
+
+# emulated ISA...: with those instruction sets emulated.
+emulated() {
+    for isa in "$@"; do
+        expect "$isa builds with emulated instructions" emulate "$isa"
     done
-    expect "the program builds" build "$work/emulated" "$CC" -DCKV_CPU_AVX512 -DCKV_CPU_AVX512VNNI "$work/avx512.o" \
-        "$work/avx512vnni.o"
-    for isa in avx512 avx512vnni; do
-        expect "$isa gives the recorded results" prints $isa "$work/emulated"
+    defines=$(echo " $*" | tr '[:lower:]' '[:upper:]' | sed 's/ / -DCKV_CPU_/g')
+    objects=$(echo " $*" | sed "s| \([^ ]*\)| $work/\1.o|g")
+    # shellcheck disable=SC2086
+    expect "the program builds" build "$work/emulated" "$CC" $defines $objects
+    for isa in "$@"; do
+        expect "$isa gives the recorded results" prints "$isa" "$work/emulated"
+        expect "$isa is as the reference at the edges" "$work/emulated-compare" "$isa" 2
+        expect "$isa leaves norms out" skips "$isa" "$work/emulated-skips"
     done
     refuse "an unknown one gives none" prints z80 "$work/emulated"
+}
+
+if [ -z "$native" ]; then
+    skipped "AVX-512 and AVX-VNNI emulated" "this processor has no AVX2"
+else
+    emulated avxvnni
+    if have_header simde/x86/avx512.h; then
+        emulated avx512 avx512vnni
+    else
+        skipped "AVX-512 emulated" "no SIMDe (libsimde-dev)"
+    fi
 fi
 
 # ---------------------------------------------------------------- AArch64
@@ -74,10 +100,18 @@ cross=aarch64-linux-gnu-gcc
 if ! command -v $cross >/dev/null || ! command -v qemu-aarch64 >/dev/null; then
     skipped "AArch64 under qemu" "no $cross or no qemu-aarch64 (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user)"
 else
-    expect "the program builds for AArch64" build "$work/arm" $cross -static -O3 -DCKV_CPU_NEON \
-        "$top_srcdir/backends/cpu/kernels_neon.c"
-    for isa in neon portable; do
-        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 "$work/arm"
+    CC="$cross -O3" native=-march=armv8.2-a+dotprod expect "neon_dotprod builds" emulate neon_dotprod
+    CC="$cross -O3" native=-march=armv8.2-a+i8mm expect "neon_i8mm builds" emulate neon_i8mm
+    expect "the program builds for AArch64" build "$work/arm" $cross -static -O3 -DCKV_CPU_NEON -DCKV_CPU_NEON_DOTPROD \
+        -DCKV_CPU_NEON_I8MM "$top_srcdir/backends/cpu/kernels_neon.c" "$work/neon_dotprod.o" "$work/neon_i8mm.o"
+    for isa in neon_i8mm neon_dotprod neon portable; do
+        expect "AArch64: $isa gives the recorded results" prints $isa qemu-aarch64 -cpu max "$work/arm"
+        expect "AArch64: $isa is as the reference at the edges" qemu-aarch64 -cpu max "$work/arm-compare" $isa 5
+        expect "AArch64: $isa leaves norms out" skips $isa qemu-aarch64 -cpu max "$work/arm-skips"
+    done
+    # A processor of ARMv8.0 has neither.
+    for isa in neon_i8mm neon_dotprod; do
+        refuse "Cortex-A57 has no $isa" prints $isa qemu-aarch64 -cpu cortex-a57 "$work/arm"
     done
 fi
 

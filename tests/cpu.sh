@@ -13,7 +13,7 @@ run() {
 }
 
 [ -x "$top_builddir/tests/unit/test_golden" ] || skip_all "no unit tests in this build"
-for isa in portable avx2 avx512 avx512vnni neon; do
+for isa in portable avx2 avxvnni avx512 avx512vnni neon neon_dotprod neon_i8mm; do
     "$top_builddir/tests/cpu/isas" | grep -qx $isa || { echo "# no $isa here"; continue; }
     for name in compact evict golden run score select threads; do
         expect "$isa: $name" run $isa 2 test_$name

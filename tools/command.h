@@ -18,6 +18,7 @@ enum { EXIT_DONE = 0, EXIT_INPUT = 1, EXIT_USAGE = 2 };
 int command_evict(int argc, char **argv);
 int command_select(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_bench(int argc, char **argv);
 
 /* NULL after one error line. */
 ckv_context *command_context(const struct options *options);

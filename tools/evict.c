@@ -138,6 +138,8 @@ static double stage_work(const struct layer *layer, int32_t window, enum stage s
         return heads * n * weights;
     case STAGE_SELECT:
         return 100 * entries;
+    case STAGE_EVICT:
+        return stage_work(layer, window, STAGE_SCORE) + stage_work(layer, window, STAGE_NORM) + 100 * entries;
     case STAGE_COMPACT:
         return entries * (layer->head_dim + layer->value_dim);
     default:
@@ -167,28 +169,52 @@ static bool end(struct work *work, enum stage stage, double start, ckv_status st
     return true;
 }
 
-/* Stage by stage rather than by ckv_evict, which gives the same kept set: so each
- * can be timed, and attention-only selection can follow from the same attention. */
-static bool score_and_norm(struct work *work)
+/* By ckv_evict, which need not compute every norm; or stage by stage, with the same kept
+ * set, where every norm is asked for. */
+static bool is_whole(const struct options *options)
+{
+    return options->policy.skip != 0 && !options->dump;
+}
+
+static bool project(struct work *work)
 {
     const struct layer *layer = work->layer;
-    const struct selecting *chosen = &work->chosen;
-    ckv_status status;
-    double start;
+    double start = begin(work, STAGE_PROJECTION);
+    ckv_status status = ckv_projection_create(work->job->context, &layer->weight, layer->query_heads, layer->value_dim,
+                                              &work->projection);
 
-    start = begin(work, STAGE_PROJECTION);
-    status = ckv_projection_create(work->job->context, &layer->weight, layer->query_heads, layer->value_dim,
-                                   &work->projection);
     work->run.flags = ckv_projection_flags(work->projection);
-    if (!end(work, STAGE_PROJECTION, start, status))
-        return false;
-    start = begin(work, STAGE_SCORE);
-    status = ckv_score(chosen->plan, &layer->query, &layer->key, &work->attention_view, &work->run);
-    if (!end(work, STAGE_SCORE, start, status))
-        return false;
-    start = begin(work, STAGE_NORM);
-    status = ckv_norm(chosen->plan, &layer->value, work->projection, &work->norm_view, &work->run);
+    return end(work, STAGE_PROJECTION, start, status);
+}
+
+static bool score(struct work *work, enum stage stage)
+{
+    double start = begin(work, stage);
+    ckv_status status =
+        ckv_score(work->chosen.plan, &work->layer->query, &work->layer->key, &work->attention_view, &work->run);
+
+    return end(work, stage, start, status);
+}
+
+static bool norm(struct work *work)
+{
+    double start = begin(work, STAGE_NORM);
+    ckv_status status =
+        ckv_norm(work->chosen.plan, &work->layer->value, work->projection, &work->norm_view, &work->run);
+
+    work->report->exact_norms = work->run.exact_norms;
     return end(work, STAGE_NORM, start, status);
+}
+
+static bool evict_whole(struct work *work)
+{
+    const struct layer *layer = work->layer;
+    double start = begin(work, STAGE_EVICT);
+    ckv_status status = ckv_evict(work->chosen.plan, &layer->query, &layer->key, &layer->value, work->projection,
+                                  &work->chosen.selection, &work->run);
+
+    work->report->exact_norms = work->run.exact_norms;
+    return end(work, STAGE_EVICT, start, status);
 }
 
 static bool select_entries(struct work *work)
@@ -247,8 +273,12 @@ static bool measure_against_attention_only(struct work *work)
 static bool measure(struct work *work)
 {
     const struct spread none = {0, 0, 0}, all = {1, 1, 1};
-    double start = begin(work, STAGE_PERTURBATION);
+    double start;
 
+    if (work->chosen.info.budget < work->layer->tokens && is_whole(&work->job->options) &&
+        work->chosen.info.budget > 0 && !score(work, STAGE_PERTURBATION))
+        return false; /* ckv_evict kept the attention to itself */
+    start = begin(work, STAGE_PERTURBATION);
     if (work->chosen.info.budget == work->layer->tokens)
         work->report->perturbation = (struct perturbation){all, none, none}; /* nothing is evicted */
     else if (!measure_against_attention_only(work))
@@ -297,9 +327,18 @@ static bool run_layer(struct work *work)
     /* With nothing to rank, attention and norm are worked out only to be shown. */
     bool ranks = budget > 0 && budget < work->layer->tokens;
 
-    if ((ranks || options->dump) && !score_and_norm(work))
+    if ((ranks || options->dump) && !project(work))
         return false;
-    if (!select_entries(work) || !write_layer(work))
+    if (ranks && is_whole(options)) {
+        if (!evict_whole(work))
+            return false;
+    } else {
+        if ((ranks || options->dump) && (!score(work, STAGE_SCORE) || !norm(work)))
+            return false;
+        if (!select_entries(work))
+            return false;
+    }
+    if (!write_layer(work))
         return false;
     if (options->compact && budget > 0 &&
         (!compact_rows(work, "key", &work->layer->key) || !compact_rows(work, "value", &work->layer->value)))
@@ -340,8 +379,11 @@ static double all_work(const struct job *job)
 
     for (size_t i = 0; i < job->layers.count; i++) {
         for (int stage = 0; stage < STAGES; stage++) {
+            bool in_parts = stage == STAGE_SCORE || stage == STAGE_NORM || stage == STAGE_SELECT;
+
             if ((stage != STAGE_COMPACT || job->options.compact) &&
-                (stage != STAGE_PERTURBATION || !job->options.no_perturbation))
+                (stage != STAGE_PERTURBATION || !job->options.no_perturbation) &&
+                (is_whole(&job->options) ? !in_parts : stage != STAGE_EVICT))
                 sum += stage_work(&job->layers.layers[i], job->options.policy.window, (enum stage)stage) *
                        (stage == STAGE_COMPACT ? 2 : 1);
         }

@@ -20,6 +20,7 @@ static const char help[] =
     "  ckv evict IN.safetensors -o OUT.safetensors    kept entries of captured layers, and what they cost\n"
     "  ckv select IN.safetensors -o OUT.safetensors   kept entries from given attention and norm\n"
     "  ckv info                                       version, build, backends and devices\n"
+    "  ckv bench                                      how fast this machine runs the stages\n"
     "\n"
     "  ckv COMMAND --help    the options of a command, with their defaults\n"
     "  ckv --help            this text\n"
@@ -35,6 +36,7 @@ static const struct {
     {"evict", (char[]){"ckv evict"}, command_evict},
     {"select", (char[]){"ckv select"}, command_select},
     {"info", (char[]){"ckv info"}, command_info},
+    {"bench", (char[]){"ckv bench"}, command_bench},
 };
 
 static void print_version(FILE *stream, struct argp_state *state)
@@ -70,7 +72,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     atexit(output_remove_unfinished); /* a library that ends the process, such as OpenMP's, leaves nothing behind */
     if (argc < 2) {
-        message_error("no command, wanted evict, select or info; see ckv --help");
+        message_error("no command, wanted evict, select, info or bench; see ckv --help");
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "-?") == 0) {
@@ -88,6 +90,6 @@ int main(int argc, char **argv)
             return finish(commands[i].run(argc - 1, argv + 1));
         }
     }
-    message_error("'%s': no such command, wanted evict, select or info; see ckv --help", argv[1]);
+    message_error("'%s': no such command, wanted evict, select, info or bench; see ckv --help", argv[1]);
     return EXIT_USAGE;
 }

@@ -30,6 +30,7 @@ enum key {
     KEY_DUMP,
     KEY_JSON,
     KEY_NO_PERTURBATION,
+    KEY_NO_SKIP,
     KEY_BACKEND,
     KEY_THREADS
 };
@@ -320,6 +321,7 @@ static const struct argp_option evict_options[] = {
     {"compact", KEY_COMPACT, 0, 0, "Also write the kept rows of keys and values", 2},
     {"dump", KEY_DUMP, 0, 0, "Also write attention and norm", 2},
     {"no-perturbation", KEY_NO_PERTURBATION, 0, 0, "Leave out attention mass and output perturbation", 2},
+    {"no-skip", KEY_NO_SKIP, 0, 0, "Compute every norm, also where it cannot change what is kept", 2},
     {0}};
 
 static error_t parse_evict(int key, char *text, struct argp_state *state)
@@ -338,6 +340,9 @@ static error_t parse_evict(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_NO_PERTURBATION:
         options->no_perturbation = true;
+        return 0;
+    case KEY_NO_SKIP:
+        options->policy.skip = 0;
         return 0;
     case ARGP_KEY_END:
         if (options->policy.window == 0)

@@ -63,6 +63,15 @@ void progress_stage(size_t index, int32_t layer, const char *stage, double work)
     fflush(stderr);
 }
 
+void progress_note(const char *text)
+{
+    if (isatty(STDERR_FILENO) != 1)
+        return;
+    on_screen = 1;
+    fprintf(stderr, "\r%s\033[K", text);
+    fflush(stderr);
+}
+
 void progress_wipe(void)
 {
     static const char wipe[] = "\r\033[K";

@@ -14,6 +14,10 @@ void progress_stage(size_t index, int32_t layer, const char *stage, double work)
 
 void progress_end(void);
 
+/* One line in place of the bar, for work whose length is not known: shown at once, on a
+ * terminal only, until the next one or progress_wipe. */
+void progress_note(const char *text);
+
 /* Takes the bar off the screen; it comes back with the next stage.  Callable
  * from a signal handler. */
 void progress_wipe(void);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const report_stages[STAGES] = {"projection", "score", "norm", "select", "compact", "perturbation"};
+const char *const report_stages[STAGES] = {"projection", "score", "norm", "select", "evict", "compact", "perturbation"};
 
 /* ------------------------------------------------------------------ gathering */
 
@@ -26,6 +26,7 @@ bool report_begin(struct report *report, const struct options *options, bool is_
     for (size_t i = 0; i < count; i++) {
         for (int stage = 0; stage < STAGES; stage++)
             report->layers[i].seconds[stage] = -1;
+        report->layers[i].exact_norms = -1;
     }
     return true;
 }
@@ -85,6 +86,10 @@ void report_totals(const struct report *report, struct totals *totals)
 
         totals->entries += layer->kv_heads * layer->tokens;
         totals->kept += layer->kept;
+        if (layer->exact_norms >= 0) {
+            totals->ranked += layer->kv_heads * layer->tokens;
+            totals->exact_norms += layer->exact_norms;
+        }
         totals->bytes_before += layer->bytes_before;
         totals->bytes_after += layer->bytes_after;
         for (int stage = 0; stage < STAGES; stage++) {

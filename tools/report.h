@@ -13,7 +13,16 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum stage { STAGE_PROJECTION, STAGE_SCORE, STAGE_NORM, STAGE_SELECT, STAGE_COMPACT, STAGE_PERTURBATION, STAGES };
+enum stage {
+    STAGE_PROJECTION,
+    STAGE_SCORE,
+    STAGE_NORM,
+    STAGE_SELECT,
+    STAGE_EVICT, /* score, norm and select in one call */
+    STAGE_COMPACT,
+    STAGE_PERTURBATION,
+    STAGES
+};
 
 extern const char *const report_stages[STAGES];
 
@@ -24,6 +33,7 @@ struct layer_report {
     float scale;                        /* of the logits, 0: the default */
     int64_t budget, stage1;             /* per KV head */
     int64_t kept;                       /* over all KV heads */
+    int64_t exact_norms;                /* the same; negative: nothing was ranked */
     uint64_t bytes_before, bytes_after; /* of K and V over all KV heads */
     bool measured;                      /* `perturbation` is there */
     struct perturbation perturbation;
@@ -61,6 +71,7 @@ bool report_json(const struct report *report, FILE *stream);
 /* Sums and means over the layers. */
 struct totals {
     int64_t entries, kept;
+    int64_t ranked, exact_norms; /* entries of layers where something was ranked, and their norms computed */
     uint64_t bytes_before, bytes_after;
     double stage1_mass, criticalkv, attention_only; /* means of those measured */
     size_t measured, lower, equal; /* layers; of these, where CriticalKV changes the output less, or as much */

@@ -64,6 +64,7 @@ static json_t *policy_object(const ckv_policy *policy)
     put(object, "pool", json_string(words.pool));
     put(object, "budgets", json_string("uniform"));
     put(object, "norm", json_string("l1"));
+    put(object, "skip", json_boolean(policy->skip != 0));
     return object;
 }
 
@@ -110,6 +111,13 @@ static json_t *perturbation_object(const struct perturbation *perturbation)
     return object;
 }
 
+/* Of `ranked` rows; null where that is none. */
+static void put_exact_norms(json_t *object, int64_t count, int64_t ranked)
+{
+    put(object, "exact_norms", integer_or_null(ranked > 0, count));
+    put(object, "exact_norms_share", ranked > 0 ? share(count, ranked) : json_null());
+}
+
 static json_t *layer_object(const struct layer_report *layer, bool is_evict)
 {
     json_t *object = json_object();
@@ -136,6 +144,7 @@ static json_t *layer_object(const struct layer_report *layer, bool is_evict)
 
         put(object, "bytes_before", json_integer((json_int_t)layer->bytes_before));
         put(object, "bytes_after", json_integer((json_int_t)layer->bytes_after));
+        put_exact_norms(object, layer->exact_norms, layer->exact_norms < 0 ? 0 : layer->kv_heads * layer->tokens);
         put(object, "stage1_mass", measured == NULL ? json_null() : spread_object(&measured->stage1_mass));
         put(object, "perturbation", measured == NULL ? json_null() : perturbation_object(measured));
     }
@@ -171,6 +180,7 @@ static json_t *total_object(const struct report *report)
     if (report->is_evict) {
         put(object, "bytes_before", json_integer((json_int_t)totals.bytes_before));
         put(object, "bytes_after", json_integer((json_int_t)totals.bytes_after));
+        put_exact_norms(object, totals.exact_norms, totals.ranked);
         put(object, "stage1_mass", totals.measured == 0 ? json_null() : json_real(totals.stage1_mass));
         put(object, "perturbation", total_perturbation(&totals));
     }

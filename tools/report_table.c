@@ -43,15 +43,24 @@ static void magnitude(double value, char *text, size_t size)
         snprintf(text, size, "%.*f", value >= 999.95 ? 1 : value >= 99.995 ? 2 : value >= 9.9995 ? 3 : 4, value);
 }
 
+static double percent(int64_t part, int64_t whole)
+{
+    return whole == 0 ? 0 : 100 * (double)part / (double)whole;
+}
+
 struct cells {
-    char before[16], after[16], mass[16], criticalkv[24], attention_only[24], change[24], times[STAGES][16];
+    char before[16], after[16], norms[16], mass[16], criticalkv[24], attention_only[24], change[24], times[STAGES][16];
 };
 
-static void fill_cells(struct cells *cells, uint64_t before, uint64_t after, bool measured, double mass,
-                       double criticalkv, double attention_only, const double *seconds)
+static void fill_cells(struct cells *cells, uint64_t before, uint64_t after, int64_t norms, int64_t ranked,
+                       bool measured, double mass, double criticalkv, double attention_only, const double *seconds)
 {
     bytes(before, cells->before, sizeof cells->before);
     bytes(after, cells->after, sizeof cells->after);
+    if (ranked > 0)
+        snprintf(cells->norms, sizeof cells->norms, "%.1f%%", percent(norms, ranked));
+    else
+        snprintf(cells->norms, sizeof cells->norms, "-");
     if (measured) {
         snprintf(cells->mass, sizeof cells->mass, "%.1f%%", mass * 100);
         magnitude(criticalkv, cells->criticalkv, sizeof cells->criticalkv);
@@ -65,11 +74,6 @@ static void fill_cells(struct cells *cells, uint64_t before, uint64_t after, boo
     }
     for (int stage = 0; stage < STAGES; stage++)
         milliseconds(seconds[stage], cells->times[stage], sizeof cells->times[stage]);
-}
-
-static double percent(int64_t part, int64_t whole)
-{
-    return whole == 0 ? 0 : 100 * (double)part / (double)whole;
 }
 
 /* ------------------------------------------------------------------ the table */
@@ -86,9 +90,9 @@ static void print_head(const struct report *report, FILE *stream)
         fprintf(stream, "budget %s per KV head", policy.budget);
     else
         fprintf(stream, "keep %s", policy.keep);
-    fprintf(stream, ", alpha %s, epsilon %s, window %" PRId32 ", recent%s%s, sinks %" PRId32 ", pool %s\n\n",
+    fprintf(stream, ", alpha %s, epsilon %s, window %" PRId32 ", recent%s%s, sinks %" PRId32 ", pool %s%s\n\n",
             policy.alpha, policy.epsilon, options->policy.window, options->policy.recent < 0 ? " = " : " ",
-            policy.recent, options->policy.sinks, policy.pool);
+            policy.recent, options->policy.sinks, policy.pool, options->policy.skip == 0 ? ", every norm" : "");
 }
 
 /* The first columns; that of the scale is there when some layer has one. */
@@ -99,7 +103,7 @@ static void print_evict_start(FILE *stream, const char *layer, const char *heads
         fprintf(stream, "%9s ", scale);
 }
 
-#define EVICT_ROW "%8s %8s %6s  %8s %8s  %7s %10s %10s %8s  %7s %7s %7s %7s\n"
+#define EVICT_ROW "%8s %8s %6s  %8s %8s  %7s %10s %10s %8s  %6s  %7s %7s %7s %7s %7s\n"
 
 static void print_evict_row(FILE *stream, const char *tokens, const char *kept, double share, const struct cells *cells)
 {
@@ -107,8 +111,8 @@ static void print_evict_row(FILE *stream, const char *tokens, const char *kept, 
 
     snprintf(text, sizeof text, "%.1f%%", share);
     fprintf(stream, EVICT_ROW, tokens, kept, text, cells->before, cells->after, cells->mass, cells->criticalkv,
-            cells->attention_only, cells->change, cells->times[STAGE_SCORE], cells->times[STAGE_NORM],
-            cells->times[STAGE_SELECT], cells->times[STAGE_COMPACT]);
+            cells->attention_only, cells->change, cells->norms, cells->times[STAGE_SCORE], cells->times[STAGE_NORM],
+            cells->times[STAGE_SELECT], cells->times[STAGE_EVICT], cells->times[STAGE_COMPACT]);
 }
 
 static void print_evict(const struct report *report, const struct totals *totals, FILE *stream)
@@ -119,11 +123,11 @@ static void print_evict(const struct report *report, const struct totals *totals
     for (size_t i = 0; i < report->count; i++)
         has_scale = has_scale || report->layers[i].scale != 0.0f;
     print_evict_start(stream, "", "Q/KV", has_scale, "logits'");
-    fprintf(stream, "%8s %8s %6s  %17s  %7s %30s  %31s\n", "", "kept per", "", "K and V, bytes", "stage 1",
-            "output perturbation, L1", "time, ms");
+    fprintf(stream, "%8s %8s %6s  %17s  %7s %30s  %6s  %39s\n", "", "kept per", "", "K and V, bytes", "stage 1",
+            "output perturbation, L1", "exact", "time, ms");
     print_evict_start(stream, "layer", "heads", has_scale, "scale");
     fprintf(stream, EVICT_ROW, "tokens", "KV head", "kept", "before", "after", "mass", "CriticalKV", "attn. only",
-            "change", "score", "norm", "select", "compact");
+            "change", "norms", "score", "norm", "select", "evict", "compact");
     for (size_t i = 0; i < report->count; i++) {
         const struct layer_report *layer = &report->layers[i];
         char number[16], heads[32], scale[16], tokens[24], kept[24];
@@ -133,14 +137,15 @@ static void print_evict(const struct report *report, const struct totals *totals
         snprintf(scale, sizeof scale, layer->scale == 0.0f ? "-" : "%.4g", (double)layer->scale);
         snprintf(tokens, sizeof tokens, "%" PRId64, layer->tokens);
         snprintf(kept, sizeof kept, "%" PRId64, layer->budget);
-        fill_cells(&cells, layer->bytes_before, layer->bytes_after, layer->measured,
+        fill_cells(&cells, layer->bytes_before, layer->bytes_after, layer->exact_norms,
+                   layer->exact_norms < 0 ? 0 : layer->kv_heads * layer->tokens, layer->measured,
                    layer->perturbation.stage1_mass.mean, layer->perturbation.criticalkv.mean,
                    layer->perturbation.attention_only.mean, layer->seconds);
         print_evict_start(stream, number, heads, has_scale, scale);
         print_evict_row(stream, tokens, kept, percent(layer->kept, layer->kv_heads * layer->tokens), &cells);
     }
-    fill_cells(&cells, totals->bytes_before, totals->bytes_after, totals->measured > 0, totals->stage1_mass,
-               totals->criticalkv, totals->attention_only, totals->seconds);
+    fill_cells(&cells, totals->bytes_before, totals->bytes_after, totals->exact_norms, totals->ranked,
+               totals->measured > 0, totals->stage1_mass, totals->criticalkv, totals->attention_only, totals->seconds);
     print_evict_start(stream, "all", "", has_scale, "");
     print_evict_row(stream, "", "", percent(totals->kept, totals->entries), &cells);
     if (totals->measured == 0)

@@ -3,7 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bounds.h"
 #include "cpu.h"
+#include "evict.h"
+#include "gram.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
 
@@ -12,16 +15,25 @@ const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
 #ifdef CKV_CPU_AVX512VNNI
     &ckv_cpu_kernels_avx512vnni,
 #endif
+#ifdef CKV_CPU_AVXVNNI
+    &ckv_cpu_kernels_avxvnni,
+#endif
 #ifdef CKV_CPU_AVX512
     &ckv_cpu_kernels_avx512,
 #endif
 #ifdef CKV_CPU_AVX2
     &ckv_cpu_kernels_avx2,
 #endif
+#ifdef CKV_CPU_NEON_I8MM
+    &ckv_cpu_kernels_neon_i8mm,
+#endif
+#ifdef CKV_CPU_NEON_DOTPROD
+    &ckv_cpu_kernels_neon_dotprod,
+#endif
 #ifdef CKV_CPU_NEON
     &ckv_cpu_kernels_neon,
 #endif
-    &ckv_cpu_kernels_portable,   NULL,
+    &ckv_cpu_kernels_portable,     NULL,
 };
 
 static int32_t device_count(void)
@@ -40,6 +52,12 @@ static const ckv_cpu_kernels *choose_kernels(void)
             return kernels;
     }
     return NULL;
+}
+
+static int device_rank(int32_t device)
+{
+    (void)device;
+    return CKV_RANK_CPU;
 }
 
 static const char *device_name(int32_t device)
@@ -72,18 +90,36 @@ static ckv_status open_device(ckv_context *context)
 
 static size_t workspace_size(const ckv_plan *plan)
 {
-    ckv_cpu_sizes sizes[3];
+    int skips = ckv_cpu_skip_pays(plan), fits = 1;
+    ckv_cpu_sizes sizes[4] = {{0, 0, 0}};
     size_t greatest = 0, workers = (size_t)plan->context->threads;
-    if (!ckv_cpu_score_sizes(plan, &sizes[0]) || !ckv_cpu_norm_sizes(plan, &sizes[1]) ||
-        !ckv_cpu_select_sizes(plan, &sizes[2]))
-        return 0;
-    for (int i = 0; i < 3; i++) {
+    fits &= ckv_cpu_score_sizes(plan, &sizes[0]);
+    fits &= ckv_cpu_norm_sizes(plan, &sizes[1]);
+    fits &= ckv_cpu_select_sizes(plan, &sizes[2]);
+    if (skips)
+        fits &= ckv_cpu_bound_sizes(plan, &sizes[3]);
+    for (int i = 0; i < 4; i++) {
         size_t stage = sizes[i].shared;
-        if (!ckv_add_product(&stage, sizes[i].worker, workers < sizes[i].items ? workers : sizes[i].items))
-            return 0;
+        fits &= ckv_add_product(&stage, sizes[i].worker, workers < sizes[i].items ? workers : sizes[i].items);
         greatest = stage > greatest ? stage : greatest;
     }
-    return ckv_pipeline_workspace(plan, greatest);
+    if (skips)
+        fits &= ckv_cpu_skip_sizes(plan, &greatest);
+    return fits ? ckv_pipeline_workspace(plan, greatest) : 0;
+}
+
+/* Panels for the norm, and behind them what bounds need. */
+static size_t projection_size(const ckv_context *context, const ckv_projection *projection)
+{
+    size_t panels = ckv_cpu_panels_size(context, projection), gram = ckv_cpu_gram_size(projection);
+    return panels == 0 || gram == 0 || gram > SIZE_MAX - panels ? 0 : panels + gram;
+}
+
+static ckv_status projection_pack(const ckv_context *context, const ckv_projection *projection, void *memory)
+{
+    size_t panels = ckv_cpu_panels_size(context, projection);
+    ckv_cpu_panels_make(context, projection, memory);
+    return ckv_cpu_gram_make(context, projection, (char *)memory + panels);
 }
 
 const ckv_backend ckv_backend_cpu = {
@@ -92,13 +128,14 @@ const ckv_backend ckv_backend_cpu = {
     .device_name = device_name,
     .context_device_name = context_device_name,
     .device_reason = device_reason,
+    .device_rank = device_rank,
     .open_device = open_device,
-    .projection_size = ckv_cpu_panels_size,
-    .projection_pack = ckv_cpu_panels_make,
+    .projection_size = projection_size,
+    .projection_pack = projection_pack,
     .workspace_size = workspace_size,
     .score = ckv_cpu_score,
     .norm = ckv_cpu_norm,
     .select = ckv_cpu_select,
     .compact = ckv_cpu_compact,
-    .evict = ckv_pipeline_evict,
+    .evict = ckv_cpu_evict,
 };

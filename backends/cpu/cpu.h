@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CPU backend: the specification's integers and float chains over threads and
- * vector units.  The stages (score.c, norm.c, select.c, compact.c) are written once;
- * what an instruction set does better stands in its kernels_*.c behind one table.
+ * vector units.  The stages (score.c, norm.c, select.c, compact.c) and what puts them
+ * together (evict.c) are written once; what an instruction set does better stands in its
+ * kernels_*.c behind one table.
  */
 #ifndef CKV_BACKENDS_CPU_H
 #define CKV_BACKENDS_CPU_H
@@ -34,6 +35,10 @@ uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_p
 uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
                         void *workspace);
 void ckv_cpu_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
+
+/* The norm of counts[g] rows of KV head g, rows[g * n ...], ascending; the others' stay as they are. */
+uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                         const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace);
 
 /* The projection in panels (spec 5.1 fixes its numbers; the layout is free). */
 size_t ckv_cpu_panels_size(const ckv_context *context, const ckv_projection *projection);

@@ -1,19 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels for AVX-512 F and BW: vpmaddwd on 512 bits.  Compiled with -mavx512f
- * -mavx512bw; nothing else here may run before usable() said so. */
+/* The kernels for AVX-512 F and BW: vpmaddwd on 512 bits.  Compiled with flags
+ * of its own (m4/ckv_isa.m4); nothing else here may run before usable() said so. */
 #include "optimize.h"
 
 #include "simd_avx512.h"
 
 #include "kernels_score.h"
 
-/* vpmaddwd and vpaddd; gcc 12 keeps these accumulators in registers by itself. */
+#include "kernels_bound.h"
+#include "kernels_select.h"
+
+/* vpmaddwd and vpaddd; in assembly, because gcc 12 moves the accumulators of intrinsics
+ * to memory and back. */
+#ifdef CKV_CPU_EMULATED
 #define ROW(i)                                                                                                         \
     do {                                                                                                               \
-        int32_t pair;                                                                                                  \
-        memcpy(&pair, q + i * STEP, sizeof pair);                                                                      \
-        sum##i = _mm512_add_epi32(sum##i, _mm512_madd_epi16(w, _mm512_set1_epi32(pair)));                              \
+        int32_t bits;                                                                                                  \
+        memcpy(&bits, q + (i), sizeof bits);                                                                           \
+        __m512i pair = _mm512_set1_epi32(bits);                                                                        \
+        left##i = _mm512_add_epi32(left##i, _mm512_madd_epi16(first, pair));                                           \
+        right##i = _mm512_add_epi32(right##i, _mm512_madd_epi16(second, pair));                                        \
     } while (0)
+#else
+#define ROW(i)                                                                                                         \
+    do {                                                                                                               \
+        __m512i pair, product;                                                                                         \
+        __asm__("vpbroadcastd %4, %2\n\t"                                                                              \
+                "vpmaddwd %5, %2, %3\n\t"                                                                              \
+                "vpmaddwd %6, %2, %2\n\t"                                                                              \
+                "vpaddd %3, %0, %0\n\t"                                                                                \
+                "vpaddd %2, %1, %1"                                                                                    \
+                : "+v"(left##i), "+v"(right##i), "=&v"(pair), "=&v"(product)                                           \
+                : "m"(q[i]), "v"(first), "v"(second));                                                                 \
+    } while (0)
+#endif
 
 #include "norm_avx512.h"
 
@@ -23,7 +43,7 @@ static int usable(void)
     return 1;
 #else
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx2") &&
-           __builtin_cpu_supports("fma");
+           __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 #endif
 }
 
@@ -36,7 +56,16 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512 = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
+    .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,
+    .norm_columns = COLUMNS,
+    .norm_weight_size = sizeof(int16_t),
+    .quantize = quantize,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernels for AVX-512 with VNNI: vpdpwssd, two products of int16 added to int32
- * in one instruction.  Compiled with -mavx512f -mavx512bw -mavx512vnni; nothing else
+ * in one instruction.  Compiled with flags of its own (m4/ckv_isa.m4); nothing else
  * here may run before usable() said so. */
 #include "optimize.h"
 
@@ -8,25 +8,31 @@
 
 #include "kernels_score.h"
 
-/* What one row has for a step of the norm. */
-typedef struct channels {
-    int16_t value[2];
-} channels;
+#include "kernels_bound.h"
+#include "kernels_select.h"
 
-/* In assembly: gcc 12 moves the accumulators of the intrinsic to memory and back.
- * The pair of q is broadcast by the instruction itself. */
+/* In assembly: gcc 12 moves the accumulators of the intrinsic to memory and back.  The
+ * broadcast is an instruction of its own, since one in each product's operand would be
+ * a load for each, and loads are no quicker than products. */
 #ifdef CKV_CPU_EMULATED
 #define ROW(i)                                                                                                         \
     do {                                                                                                               \
-        int32_t pair;                                                                                                  \
-        memcpy(&pair, q + i * STEP, sizeof pair);                                                                      \
-        sum##i = _mm512_dpwssd_epi32(sum##i, w, _mm512_set1_epi32(pair));                                              \
+        int32_t bits;                                                                                                  \
+        memcpy(&bits, q + (i), sizeof bits);                                                                           \
+        __m512i pair = _mm512_set1_epi32(bits);                                                                        \
+        left##i = _mm512_dpwssd_epi32(left##i, first, pair);                                                           \
+        right##i = _mm512_dpwssd_epi32(right##i, second, pair);                                                        \
     } while (0)
 #else
 #define ROW(i)                                                                                                         \
-    __asm__("vpdpwssd %2%{1to16%}, %1, %0"                                                                             \
-            : "+v"(sum##i)                                                                                             \
-            : "v"(w), "m"(*(const channels *)(const void *)(q + i * STEP)))
+    do {                                                                                                               \
+        __m512i pair;                                                                                                  \
+        __asm__("vpbroadcastd %3, %2\n\t"                                                                              \
+                "vpdpwssd %4, %2, %0\n\t"                                                                              \
+                "vpdpwssd %5, %2, %1"                                                                                  \
+                : "+v"(left##i), "+v"(right##i), "=&v"(pair)                                                           \
+                : "m"(q[i]), "v"(first), "v"(second));                                                                 \
+    } while (0)
 #endif
 
 #include "norm_avx512.h"
@@ -37,7 +43,8 @@ static int usable(void)
     return 1;
 #else
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
 #endif
 }
 
@@ -50,7 +57,16 @@ const ckv_cpu_kernels ckv_cpu_kernels_avx512vnni = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
+    .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,
+    .norm_columns = COLUMNS,
+    .norm_weight_size = sizeof(int16_t),
+    .quantize = quantize,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -6,26 +6,32 @@
 
 #include "kernels_score.h"
 
+#include "kernels_bound.h"
+#include "kernels_select.h"
+
 #define STEP 2
 #define ROWS 4
+#define COLUMNS 16
+
+#include "kernels_norm.h"
 
 static int usable(void)
 {
     return 1;
 }
 
-static void norm_panel(const int16_t *panel, const int16_t *q, int steps, int shift, int64_t *sums)
+static void norm_panel(const void *panel, const int16_t *q, int steps, int shift, int64_t *sums)
 {
     for (int row = 0; row < ROWS; row++) {
-        int32_t t[CKV_CPU_PANEL_COLUMNS] = {0};
+        int32_t t[COLUMNS] = {0};
         int64_t sum = 0;
         for (int s = 0; s < steps; s++) {
-            const int16_t *w = panel + s * CKV_CPU_PANEL_COLUMNS * STEP;
+            const int16_t *w = (const int16_t *)panel + s * COLUMNS * STEP;
             const int16_t *v = q + (s * ROWS + row) * STEP;
-            for (int j = 0; j < CKV_CPU_PANEL_COLUMNS; j++)
+            for (int j = 0; j < COLUMNS; j++)
                 t[j] += v[0] * w[2 * j] + v[1] * w[2 * j + 1];
         }
-        for (int j = 0; j < CKV_CPU_PANEL_COLUMNS; j++)
+        for (int j = 0; j < COLUMNS; j++)
             sum += t[j] < 0 ? -t[j] : t[j];
         sums[row * CKV_CPU_SUM_LANES] += sum << shift;
     }
@@ -40,7 +46,16 @@ const ckv_cpu_kernels ckv_cpu_kernels_portable = {
     .greatest = greatest,
     .weights = weights,
     .accumulate = accumulate,
+    .rank = rank,
+    .score = score,
+    .gather = gather,
+    .keep = keep,
+    .load_row = load_row,
     .norm_step = STEP,
     .norm_rows = ROWS,
+    .norm_columns = COLUMNS,
+    .norm_weight_size = sizeof(int16_t),
+    .quantize = quantize,
     .norm_panel = norm_panel,
+    .bound_rows = bound_rows,
 };

@@ -6,14 +6,22 @@
 #include "kernels.h"
 #include "load.h"
 
+static uint32_t load_row(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count)
+{
+#ifdef LOAD_DENSE /* by vectors of its own, given in the simd_*.h */
+    if (stride == (int64_t)ckv_dtype_size(dtype))
+        return LOAD_DENSE(row, from, dtype, count);
+#endif
+    return ckv_cpu_load_strided(row, from, dtype, stride, count);
+}
+
 static uint32_t load_keys(float *keys, const void *from, ckv_dtype dtype, int64_t token_stride, int64_t element_stride,
                           int count, int head_dim, float *scratch)
 {
     int width = (head_dim + 7) & ~7;
     uint32_t bad = 0;
     for (int t = 0; t < count; t++)
-        bad |= ckv_cpu_load_strided(scratch + t * width, (const char *)from + t * token_stride, dtype, element_stride,
-                                    head_dim);
+        bad |= load_row(scratch + t * width, (const char *)from + t * token_stride, dtype, element_stride, head_dim);
     if (count < CKV_CPU_KEY_TILE)
         memset(scratch + count * width, 0, (size_t)((CKV_CPU_KEY_TILE - count) * width) * sizeof *scratch);
     transpose(keys, scratch, head_dim, width);
@@ -28,6 +36,7 @@ static void logits(const float *queries, const float *keys, int head_dim, float 
         for (int i = 0; i < QUERY_ROWS; i++)
             for (int v = 0; v < QUERY_VECTORS; v++)
                 sum[i][v] = vf_set(0.0f);
+        UNROLL_CHANNELS
         for (int c = 0; c < head_dim; c++) {
             vf key[QUERY_VECTORS];
             for (int v = 0; v < QUERY_VECTORS; v++)

@@ -9,12 +9,9 @@
 #include "cpu.h"
 #include "lib/numeric.h"
 #include "lib/sizes.h"
-#include "load.h"
 #include "panels.h"
 
 #define BLOCK 96 /* rows in a work item: a multiple of every kernel's norm_rows; 24 KB of q at dv 128 */
-#define Q_MAX 32639
-#define NO_EXPONENT (-1000)
 
 typedef struct job {
     const ckv_plan *plan;
@@ -25,22 +22,24 @@ typedef struct job {
     char *scratch;
     size_t scratch_size;
     _Atomic uint32_t *flags;
+    const int32_t *rows;   /* [Hkv][n], or NULL for all */
+    const int64_t *counts; /* [Hkv] of rows */
 } job;
 
 /* One worker's scratch. */
 typedef struct scratch {
-    float *rows;   /* [BLOCK][dv] sanitised */
-    float *scale;  /* [dv] */
-    int16_t *q;    /* [BLOCK / norm_rows][steps][norm_rows][norm_step] */
-    int64_t *sums; /* [BLOCK][lanes] */
-    int32_t *tops; /* [BLOCK] R, or NO_EXPONENT */
-    float *total;  /* [BLOCK] over the heads of the group */
+    float *rows;     /* [BLOCK][dv] sanitised */
+    int16_t *values; /* [dv] */
+    int16_t *q;      /* [BLOCK / norm_rows][steps][norm_rows][norm_step] */
+    int64_t *sums;   /* [BLOCK][lanes] */
+    int32_t *tops;   /* [BLOCK] R, or CKV_CPU_NO_EXPONENT */
+    float *total;    /* [BLOCK] over the heads of the group */
 } scratch;
 
 static int lay_out(const ckv_plan *plan, char *at, scratch *s, size_t *total)
 {
-    size_t dv = (size_t)plan->value_dim + 8; /* a step may read past the last channel */
-    const size_t sizes[6] = {BLOCK * dv * sizeof(float),   dv * sizeof(float),
+    size_t dv = (size_t)plan->value_dim + CKV_CPU_STEP_MAX; /* the last step may be padded */
+    const size_t sizes[6] = {BLOCK * dv * sizeof(float),   dv * sizeof(int16_t),
                              BLOCK * dv * sizeof(int16_t), BLOCK * CKV_CPU_SUM_LANES * sizeof(int64_t),
                              BLOCK * sizeof(int32_t),      BLOCK * sizeof(float)};
     void *part[6];
@@ -62,68 +61,23 @@ int ckv_cpu_norm_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 
-/* R of spec 5.2 before it may grow. */
-static int32_t top_exponent(const float *row, const int16_t *exponents, int32_t dim)
-{
-    int32_t top = NO_EXPONENT;
-    for (int32_t k = 0; k < dim; k++) {
-        uint32_t u = ckv_bits(row[k]) & ~CKV_SIGN_BIT;
-        int32_t e = (int32_t)(u >> 23) - 126 + exponents[k];
-        e = u == 0 || exponents[k] == CKV_CHANNEL_DROPPED ? NO_EXPONENT : e;
-        top = e > top ? e : top;
-    }
-    return top;
-}
-
-/*
- * rne(V_k * 2^(bits-R+E_k)): the scaled value is exact, and adding 1.5 * 2^23 rounds it
- * to an integer in the low bits.  Returns the greatest magnitude.
- */
-static int32_t quantize_row(const float *row, const int16_t *exponents, int32_t dim, int32_t bits, int32_t top,
-                            float *scale, int16_t *q, int64_t step_stride, int step)
-{
-    const float round = 12582912.0f;
-    int32_t greatest = 0;
-    for (int32_t k = 0; k < dim; k++) {
-        int32_t e = bits - top + exponents[k];
-        e = e > 60 ? 60 : e;   /* only where V_k is 0 */
-        e = e < -80 ? -80 : e; /* 0 all the same, and no underflow on the way */
-        e = exponents[k] == CKV_CHANNEL_DROPPED ? -80 : e;
-        scale[k] = ckv_float((uint32_t)(e + 127) << 23);
-    }
-    for (int32_t k = 0; k < dim; k++) {
-        int32_t value = (int32_t)(ckv_bits(row[k] * scale[k] + round) - ckv_bits(round));
-        int32_t magnitude = value < 0 ? -value : value;
-        greatest = magnitude > greatest ? magnitude : greatest;
-        q[k / step * step_stride + k % step] = (int16_t)value;
-    }
-    return greatest;
-}
-
+/* Rows up to the next whole tile are filled with zeros. */
 static void quantize(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
+    const ckv_cpu_kernels *kernels = j->kernels;
     const int16_t *exponents = j->projection->exponents + head * j->projection->value_dim;
-    int32_t dim = j->plan->value_dim, bits = j->projection->value_bits, step = j->kernels->norm_step,
-            tile = j->kernels->norm_rows;
+    int32_t dim = j->plan->value_dim, bits = j->projection->value_bits, step = kernels->norm_step,
+            tile = kernels->norm_rows;
     int64_t tile_size = (int64_t)j->panels.steps * tile * step;
-    memset(s->q, 0, (size_t)((rows + tile - 1) / tile * tile_size) * sizeof *s->q);
-    for (int64_t i = 0; i < rows; i++) {
-        const float *row = s->rows + i * dim;
-        int16_t *q = s->q + i / tile * tile_size + i % tile * step;
-        s->tops[i] = top_exponent(row, exponents, dim);
-        if (s->tops[i] == NO_EXPONENT)
-            continue;
-        if (quantize_row(row, exponents, dim, bits, s->tops[i], s->scale, q, tile * step, step) > Q_MAX) {
-            s->tops[i]++;
-            quantize_row(row, exponents, dim, bits, s->tops[i], s->scale, q, tile * step, step);
-        }
-    }
+    for (int64_t i = 0; i < (rows + tile - 1) / tile * tile; i++)
+        s->tops[i] = kernels->quantize(i < rows ? s->rows + i * dim : NULL, exponents, dim, bits, s->values,
+                                       s->q + i / tile * tile_size + i % tile * step);
 }
 
 static void multiply(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
     int32_t step = j->kernels->norm_step, tile = j->kernels->norm_rows, steps = j->panels.steps;
-    int64_t panel_size = (int64_t)steps * CKV_CPU_PANEL_COLUMNS * step;
+    int64_t panel_size = (int64_t)steps * j->kernels->norm_columns * step * j->kernels->norm_weight_size;
     memset(s->sums, 0, (size_t)(BLOCK * CKV_CPU_SUM_LANES) * sizeof *s->sums);
     for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++)
         for (int64_t i = 0; i < rows; i += tile)
@@ -139,7 +93,7 @@ static void add_norms(const job *j, int64_t head, int64_t rows, const scratch *s
         float norm = 0.0f;
         for (int lane = 0; lane < CKV_CPU_SUM_LANES; lane++)
             sum += s->sums[i * CKV_CPU_SUM_LANES + lane];
-        if (s->tops[i] != NO_EXPONENT)
+        if (s->tops[i] != CKV_CPU_NO_EXPONENT)
             norm = ckv_scale((float)sum, s->tops[i] - j->projection->value_bits + j->projection->bases[head]);
         s->total[i] = s->total[i] + norm;
     }
@@ -150,20 +104,29 @@ static int64_t blocks_of(const ckv_plan *plan)
     return (plan->tokens + BLOCK - 1) / BLOCK;
 }
 
+/* The position of the block's or list's row i. */
+static int64_t row_of(const job *j, int64_t g, int64_t i)
+{
+    return j->rows == NULL ? i : j->rows[g * j->plan->tokens + i];
+}
+
 static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
     int64_t g = item / blocks_of(plan), first = item % blocks_of(plan) * BLOCK;
-    int64_t rows = plan->tokens - first < BLOCK ? plan->tokens - first : BLOCK;
+    int64_t rows = (j->rows == NULL ? plan->tokens : j->counts[g]) - first;
     uint32_t bad = 0;
     size_t size;
     scratch s;
+    if (rows <= 0)
+        return;
+    rows = rows < BLOCK ? rows : BLOCK;
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &s, &size);
     for (int64_t i = 0; i < rows; i++) {
         s.total[i] = 0.0f;
-        bad |= ckv_cpu_load_strided(s.rows + i * plan->value_dim, ckv_at(j->value, g, first + i, 0), j->value->dtype,
-                                    j->value->stride[2], plan->value_dim);
+        bad |= j->kernels->load_row(s.rows + i * plan->value_dim, ckv_at(j->value, g, row_of(j, g, first + i), 0),
+                                    j->value->dtype, j->value->stride[2], plan->value_dim);
     }
     for (int64_t head = g * plan->group; head < (g + 1) * plan->group; head++) {
         quantize(j, head, rows, &s);
@@ -173,21 +136,28 @@ static void one_block(const void *argument, int64_t item, int32_t worker)
     for (int64_t i = 0; i < rows; i++) {
         float mean = s.total[i] * plan->group_inverse;
         mean = mean < 0x1p-100f ? 0.0f : mean;
-        memcpy(ckv_at(j->norm, g, first + i, 0), &mean, sizeof mean);
+        memcpy(ckv_at(j->norm, g, row_of(j, g, first + i), 0), &mean, sizeof mean);
     }
     if (bad != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_VALUE, memory_order_relaxed);
 }
 
-uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
-                      const ckv_tensor *norm, void *workspace)
+uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                         const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace)
 {
-    const ckv_cpu_kernels *kernels = ckv_cpu_kernels_of(plan);
-    job j = {plan, kernels, value, norm, projection, ckv_cpu_panels_open(kernels, projection), NULL, 0, workspace};
+    const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(ckv_cpu_kernels_of(plan), projection);
+    job j = {plan, kernels, value,     norm, projection, ckv_cpu_panels_open(kernels, projection),
+             NULL, 0,       workspace, rows, counts};
     scratch s;
     j.scratch = (char *)workspace + CKV_WORKSPACE_ALIGNMENT;
     lay_out(plan, NULL, &s, &j.scratch_size);
     atomic_store_explicit(j.flags, 0, memory_order_relaxed);
     ckv_cpu_for_each(plan->context, plan->kv_heads * blocks_of(plan), one_block, &j);
     return atomic_load_explicit(j.flags, memory_order_relaxed);
+}
+
+uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                      const ckv_tensor *norm, void *workspace)
+{
+    return ckv_cpu_norm_of(plan, value, projection, norm, NULL, NULL, workspace);
 }

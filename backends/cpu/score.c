@@ -8,6 +8,8 @@
  * weights and denominators; the mean over the window.  What crosses blocks is a
  * maximum and a sum of integers, so neither blocks nor workers show in the result.
  */
+#include "optimize.h"
+
 #include "cpu.h"
 #include "lib/numeric.h"
 #include "lib/sizes.h"
@@ -154,6 +156,24 @@ static int visible(const job *j, int64_t block, int64_t i)
     return seen <= 0 ? 0 : seen < BLOCK ? (int)seen : BLOCK;
 }
 
+/* Asks for keys [from, to), while others are worked on: memory is too far away to wait
+ * for it. */
+static void prefetch_keys(const job *j, int64_t from, int64_t to)
+{
+#ifdef __GNUC__
+    const ckv_tensor *key = j->key;
+    if (key->stride[2] != (int64_t)ckv_dtype_size(key->dtype))
+        return;
+    for (; from < to && from < key->shape[1]; from++)
+        for (int64_t at = 0; at < key->shape[2] * key->stride[2]; at += 64)
+            __builtin_prefetch((const char *)ckv_at(key, j->kv_head, from, 0) + at);
+#else
+    (void)j;
+    (void)from;
+    (void)to;
+#endif
+}
+
 static void first_pass(const void *argument, int64_t block, int32_t worker)
 {
     const job *j = argument;
@@ -169,8 +189,12 @@ static void first_pass(const void *argument, int64_t block, int32_t worker)
         bad |= kernels->load_keys(keys, ckv_at(j->key, j->kv_head, token, 0), j->key->dtype, j->key->stride[1],
                                   j->key->stride[2], left < CKV_CPU_KEY_TILE ? (int)left : CKV_CPU_KEY_TILE,
                                   plan->head_dim, rows);
-        for (int64_t i = 0; i < room; i += tile)
+        for (int64_t i = 0; i < room; i += tile) {
+            /* The next tile's, a few lines at a time. */
+            prefetch_keys(j, token + CKV_CPU_KEY_TILE * (room + i) / room,
+                          token + CKV_CPU_KEY_TILE * (room + i + tile) / room);
             kernels->logits(j->queries + i * plan->head_dim, keys, plan->head_dim, logits + i * BLOCK + at, BLOCK);
+        }
     }
     for (int64_t i = 0; i < j->count; i++) {
         int seen = visible(j, block, i);

@@ -2,16 +2,22 @@
 /*
  * Forced entries, stage 1, stage 2 (spec 6).
  *
- * A work item is one KV head.  The cut of a stage is found by radix: a histogram of
- * the ranks' upper bits names the bin of the cut, and only that bin is looked at
- * again.  Forced entries are two ranges, so that candidates are one range.
+ * A work item is one KV head.  The cut of a stage is bracketed by a sample of the
+ * ranks, then found by radix among those in the bracket, or among all should the sample
+ * mislead: a histogram of the upper bits names the bin of the cut, and only that bin is
+ * looked at again.  Forced entries are two ranges, so that candidates are one range.
  */
+#include "optimize.h"
+
 #include "cpu.h"
 #include "lib/numeric.h"
 #include "lib/sizes.h"
 
 #define BINS 2048 /* 11 bits at a time: 11, 11, 10 */
-#define TAKEN 0u  /* in the array of stage-2 ranks, which are above 0 but for NaN, kept as 1 */
+#define SAMPLE 2048
+#define SAMPLE_WIDTH 96 /* a sample's deviation is at most sqrt(2048) / 2 places, under 23 */
+#define CHUNK 256
+#define TAKEN CKV_CPU_TAKEN
 
 typedef struct job {
     const ckv_plan *plan;
@@ -27,11 +33,15 @@ typedef struct scratch {
     uint32_t *histogram;  /* [BINS] */
 } scratch;
 
-/* The cut of a stage: ranks above it are in, and `ties` of those equal to it. */
+/* The cut of a stage: in are ranks from `rank` on before position `end`, and ranks above
+ * it after that. */
 typedef struct cut {
     uint32_t rank;
-    int64_t ties;
+    int64_t end;
 } cut;
+
+/* None is in. */
+static const cut nothing = {UINT32_MAX, INT64_MAX};
 
 static int lay_out(const ckv_plan *plan, char *at, scratch *s, size_t *total)
 {
@@ -70,39 +80,62 @@ static uint32_t find_bin(const uint32_t *ranks, int64_t n, int shift, uint32_t m
     return bin;
 }
 
-/* `count` of the n ranks, 1 <= count <= n. */
-static cut find_cut(const uint32_t *ranks, int64_t n, int64_t count, const scratch *s)
+/* The count-th greatest of n ranks, 1 <= count <= n, which may lie at s->bin.  *count
+ * becomes its place among *equal equal ones. */
+static uint32_t find_rank(const uint32_t *ranks, int64_t n, int64_t *count, int64_t *equal, const scratch *s)
 {
     static const int shifts[3] = {21, 10, 0};
     static const uint32_t masks[3] = {2047u, 2047u, 1023u};
     uint32_t prefix = 0;
     for (int level = 0; level < 3; level++) {
-        uint32_t bin = find_bin(ranks, n, shifts[level], masks[level], s->histogram, &count);
+        uint32_t bin = find_bin(ranks, n, shifts[level], masks[level], s->histogram, count);
         int64_t inside = 0;
         prefix |= bin << shifts[level];
-        if (level < 2)
-            for (int64_t i = 0; i < n; i++) {
-                s->bin[inside] = ranks[i];
-                inside += ((ranks[i] >> shifts[level]) & masks[level]) == bin;
-            }
+        for (int64_t i = 0; i < n; i++) {
+            s->bin[inside] = ranks[i];
+            inside += ((ranks[i] >> shifts[level]) & masks[level]) == bin;
+        }
         ranks = s->bin;
         n = inside;
     }
-    return (cut){prefix, count};
+    *equal = n;
+    return prefix;
 }
 
-/* Spec 6.4, with 1 for a NaN's rank: no number's rank is that low. */
-static uint32_t stage2_rank(float attention, float norm, float epsilon)
+/* The rank in the sample that is the place-th greatest of `count`. */
+static uint32_t sampled(const uint32_t *ranks, int64_t n, int64_t count, int64_t place, const scratch *s)
 {
-    uint32_t a = ckv_bits(attention), v = ckv_bits(norm);
-    int is_nan = ckv_is_nan_bits(a) | ckv_is_nan_bits(v);
-    attention = attention < 0x1p-126f ? 0.0f : attention;
-    attention = attention > 0x1p20f ? 0x1p20f : attention;
-    norm = norm < 0x1p-100f ? 0.0f : norm;
-    norm = norm > 0x1p106f ? 0x1p106f : norm;
-    float sum = attention + epsilon;
-    uint32_t rank = ckv_bits(sum * norm) | CKV_SIGN_BIT;
-    return is_nan ? 1u : rank;
+    int64_t equal;
+    for (int64_t i = 0; i < count; i++)
+        s->bin[i] = ranks[i * n / count];
+    place = place < 1 ? 1 : place > count ? count : place;
+    return find_rank(s->bin, count, &place, &equal, s);
+}
+
+/* `count` of the ranks of positions [low, high).  The bracket is four deviations wide to
+ * either side, or more, of where a random sample would put the cut. */
+static cut find_cut(const ckv_cpu_kernels *kernels, const scratch *s, int64_t low, int64_t high, int64_t count)
+{
+    const uint32_t *ranks = s->rank + low, *from = ranks;
+    int64_t n = high - low, left = n, above = 0, equal;
+    if (count == 0)
+        return nothing;
+    if (n > 4 * SAMPLE) {
+        int64_t place = count * SAMPLE / n;
+        uint32_t top = sampled(ranks, n, SAMPLE, place - SAMPLE_WIDTH, s);
+        uint32_t bottom = sampled(ranks, n, SAMPLE, place + SAMPLE_WIDTH, s);
+        int64_t inside = kernels->gather(ranks, n, bottom, top, s->bin, &above);
+        if (above < count && count <= above + inside) {
+            from = s->bin;
+            left = inside;
+            count -= above;
+        }
+    }
+    cut c = {find_rank(from, left, &count, &equal, s), high};
+    if (count < equal) /* not all equal ones */
+        for (c.end = low; count > 0; c.end++)
+            count -= s->rank[c.end] == c.rank;
+    return c;
 }
 
 /* One head's candidates, positions [low, high): what force leaves. */
@@ -112,67 +145,109 @@ typedef struct head {
     scratch s;
 } head;
 
-static float get(const ckv_tensor *view, int64_t g, int64_t i)
+/* `count` numbers from position `first`: where they lie, or copied to `room`. */
+static const float *chunk(const ckv_tensor *view, int64_t g, int64_t first, int64_t count, float *room)
 {
-    float x;
-    memcpy(&x, ckv_at(view, g, i, 0), sizeof x);
-    return x;
+    const void *at = ckv_at(view, g, first, 0);
+    if (view->stride[1] == sizeof(float) && (uintptr_t)at % sizeof(float) == 0)
+        return at;
+    for (int64_t i = 0; i < count; i++)
+        memcpy(room + i, ckv_at(view, g, first + i, 0), sizeof *room);
+    return room;
+}
+
+/* How many positions from `first` on make the next chunk, on one side of the cut's end. */
+static int64_t next_chunk(int64_t first, int64_t to, cut c)
+{
+    int64_t last = to - first < CHUNK ? to : first + CHUNK;
+    return (first < c.end && c.end < last ? c.end : last) - first;
 }
 
 static void rank_by_attention(const head *h)
 {
     const job *j = h->job;
-    uint32_t flags = 0;
-    for (int64_t i = 0; i < j->plan->tokens; i++) {
-        uint32_t a = ckv_bits(get(j->attention, h->g, i)), v = ckv_bits(get(j->norm, h->g, i));
-        flags |= ckv_is_nonfinite_bits(a) ? CKV_NONFINITE_ATTENTION : 0u;
-        flags |= ckv_is_nonfinite_bits(v) ? CKV_NONFINITE_NORM : 0u;
-        h->s.rank[i] = ckv_rank_bits(a);
+    uint32_t greatest_a = 0, greatest_v = 0, flags = 0;
+    float room[2][CHUNK];
+    for (int64_t first = 0, count; first < j->plan->tokens; first += count) {
+        count = next_chunk(first, j->plan->tokens, nothing);
+        const float *a = chunk(j->attention, h->g, first, count, room[0]);
+        const float *v = chunk(j->norm, h->g, first, count, room[1]);
+        ckv_cpu_kernels_of(j->plan)->rank(h->s.rank + first, a, v, count, &greatest_a, &greatest_v);
     }
+    flags |= greatest_a >= CKV_INF_BITS ? CKV_NONFINITE_ATTENTION : 0u;
+    flags |= greatest_v >= CKV_INF_BITS ? CKV_NONFINITE_NORM : 0u;
     if (flags != 0)
         atomic_fetch_or_explicit(j->flags, flags, memory_order_relaxed);
 }
 
 /* Replaces stage 1's ranks by stage 2's, TAKEN where stage 1 keeps. */
-static void rank_by_score(const head *h, int64_t count)
+static void rank_by_score(const head *h, int64_t keep)
 {
     const job *j = h->job;
-    uint32_t *rank = h->s.rank;
-    cut c = {UINT32_MAX, 0};
-    if (count > 0)
-        c = find_cut(rank + h->low, h->high - h->low, count, &h->s);
-    for (int64_t i = h->low; i < h->high; i++) {
-        int tie = count > 0 && rank[i] == c.rank && c.ties > 0;
-        c.ties -= tie;
-        rank[i] = (count > 0 && rank[i] > c.rank) || tie
-                      ? TAKEN
-                      : stage2_rank(get(j->attention, h->g, i), get(j->norm, h->g, i), j->plan->epsilon);
+    float room[2][CHUNK];
+    const ckv_cpu_kernels *kernels = ckv_cpu_kernels_of(j->plan);
+    cut c = find_cut(kernels, &h->s, h->low, h->high, keep);
+    for (int64_t first = h->low, count; first < h->high; first += count) {
+        count = next_chunk(first, h->high, c);
+        kernels->score(h->s.rank + first, chunk(j->attention, h->g, first, count, room[0]),
+                       chunk(j->norm, h->g, first, count, room[1]), count, first < c.end ? c.rank : c.rank + 1,
+                       j->plan->epsilon);
     }
 }
 
-static void write_kept(const head *h, int64_t count)
+/* Where the next kept position goes. */
+typedef struct output {
+    int32_t *positions;
+    uint8_t *stages; /* or NULL */
+    int64_t at, end;
+} output;
+
+static void write_forced(output *o, int64_t from, int64_t to)
+{
+    for (int64_t i = from; i < to; i++) {
+        o->positions[o->at] = (int32_t)i;
+        if (o->stages != NULL)
+            o->stages[o->at] = CKV_KEPT_FORCED;
+        o->at++;
+    }
+}
+
+/* Those TAKEN and those whose rank is at least `least` > TAKEN. */
+static void write_some(output *o, const uint32_t *rank, int64_t from, int64_t to, uint32_t least)
+{
+    for (int64_t i = from; i < to; i++)
+        if (rank[i] == TAKEN || rank[i] >= least) {
+            o->positions[o->at] = (int32_t)i;
+            if (o->stages != NULL)
+                o->stages[o->at] = rank[i] == TAKEN ? CKV_KEPT_STAGE1 : CKV_KEPT_STAGE2;
+            o->at++;
+        }
+}
+
+/* The same; all of them must fit. */
+static void write_chunk(const ckv_cpu_kernels *kernels, output *o, const uint32_t *rank, int64_t from, int64_t to,
+                        uint32_t least)
+{
+    o->at += kernels->keep(rank + from, (int32_t)from, to - from, least, o->positions + o->at, o->stages + o->at);
+}
+
+static void write_kept(const head *h, int64_t keep)
 {
     const job *j = h->job;
-    const uint32_t *rank = h->s.rank;
-    int64_t at = h->g * j->plan->budget, n = j->plan->tokens;
-    cut c = {UINT32_MAX, 0};
-    if (count > 0)
-        c = find_cut(rank + h->low, h->high - h->low, count, &h->s);
-    for (int64_t i = 0; i < n; i++) {
-        uint8_t stage = CKV_KEPT_FORCED;
-        if (i >= h->low && i < h->high) {
-            int tie = count > 0 && rank[i] == c.rank && c.ties > 0;
-            stage = rank[i] == TAKEN ? CKV_KEPT_STAGE1 : CKV_KEPT_STAGE2;
-            if (rank[i] != TAKEN && !(count > 0 && rank[i] > c.rank) && !tie)
-                continue;
-            c.ties -= tie;
-        }
-        j->kept->positions[at] = (int32_t)i;
-        if (j->kept->stages != NULL)
-            j->kept->stages[at] = stage;
-        at++;
+    int64_t budget = j->plan->budget;
+    output o = {j->kept->positions, j->kept->stages, h->g * budget, (h->g + 1) * budget};
+    cut c = find_cut(ckv_cpu_kernels_of(j->plan), &h->s, h->low, h->high, keep);
+    write_forced(&o, 0, h->low);
+    for (int64_t first = h->low, count; first < h->high; first += count) {
+        count = next_chunk(first, h->high, c);
+        uint32_t least = first < c.end ? c.rank : c.rank + 1;
+        if (o.stages != NULL && count < o.end - o.at)
+            write_chunk(ckv_cpu_kernels_of(j->plan), &o, h->s.rank, first, first + count, least);
+        else
+            write_some(&o, h->s.rank, first, first + count, least);
     }
-    j->kept->offsets[h->g + 1] = (int32_t)at;
+    write_forced(&o, h->high, j->plan->tokens);
+    j->kept->offsets[h->g + 1] = (int32_t)o.at;
 }
 
 static void select_head(const void *argument, int64_t g, int32_t worker)

@@ -7,6 +7,7 @@
 #define LANES 8
 #define QUERY_VECTORS 2
 #define QUERY_ROWS 6
+#define UNROLL_CHANNELS UNROLL_4 /* the loop's own instructions are a tenth of it */
 
 typedef __m256 vf;
 
@@ -80,4 +81,6 @@ static inline int64_t vsum_total(vsum s, int64_t added)
     return (int64_t)(word[0] + word[1] + word[2] + word[3] - (uint64_t)added * magic);
 }
 
+#include "load_avx2.h"
+#include "select_avx2.h"
 #include "transpose_avx2.h"

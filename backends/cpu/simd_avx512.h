@@ -11,6 +11,7 @@
 #define LANES 16
 #define QUERY_VECTORS 1
 #define QUERY_ROWS 12
+#define UNROLL_CHANNELS UNROLL_4
 
 typedef __m512 vf;
 
@@ -83,4 +84,6 @@ static inline int64_t vsum_total(vsum s, int64_t added)
     return (int64_t)(total - (uint64_t)added * magic);
 }
 
+#include "load_avx2.h"
+#include "select_avx2.h"
 #include "transpose_avx2.h"

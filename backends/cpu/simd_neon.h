@@ -6,7 +6,8 @@
 
 #define LANES 4
 #define QUERY_VECTORS 4
-#define QUERY_ROWS 6
+#define QUERY_ROWS 5
+#define UNROLL_CHANNELS
 
 typedef float32x4_t vf;
 

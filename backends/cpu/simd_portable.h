@@ -7,6 +7,7 @@
 #define LANES 8
 #define QUERY_VECTORS 2
 #define QUERY_ROWS 2
+#define UNROLL_CHANNELS
 
 typedef struct {
     float lane[LANES];

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cpu/threads.h"
 #include "gpu.h"
 #include "lib/status.h"
 
@@ -93,6 +94,8 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "%s", log);
     }
     context->backend_state = gpu;
+    if (context->threads == 0) /* that quantise a projection */
+        context->threads = ckv_cpu_default_threads();
     return CKV_OK;
 }
 
@@ -115,6 +118,13 @@ static size_t workspace_size(const ckv_plan *plan)
 /* ------------------------------------------------------------------ the three tables */
 
 #define DEVICES_MAX 32 /* more are not offered */
+
+static int rank_of(const ckv_gpu_device_info *info)
+{
+    if (info->is_cpu) /* the "cpu" backend serves that better */
+        return CKV_RANK_NEVER;
+    return info->integrated ? CKV_RANK_INTEGRATED : CKV_RANK_DISCRETE;
+}
 
 /* A driver's devices as they were when they were first asked for; never changed after. */
 typedef struct devices {
@@ -161,7 +171,12 @@ static void find_devices(const ckv_gpu_driver *driver, devices *all)
     }                                                                                                                  \
     static const char *target##_reason(int32_t device)                                                                 \
     {                                                                                                                  \
-        return target##_devices.reason[device];                                                                        \
+        const char *gone = ckv_gpu_##target.load(); /* in a forked process */                                          \
+        return gone != NULL ? gone : target##_devices.reason[device];                                                  \
+    }                                                                                                                  \
+    static int target##_rank(int32_t device)                                                                           \
+    {                                                                                                                  \
+        return rank_of(&target##_devices.info[device]);                                                                \
     }                                                                                                                  \
     static ckv_status target##_open(ckv_context *context)                                                              \
     {                                                                                                                  \
@@ -173,6 +188,7 @@ static void find_devices(const ckv_gpu_driver *driver, devices *all)
         .absence = target##_absence,                                                                                   \
         .device_name = target##_name,                                                                                  \
         .device_reason = target##_reason,                                                                              \
+        .device_rank = target##_rank,                                                                                  \
         .context_device_name = context_device_name,                                                                    \
         .open_device = target##_open,                                                                                  \
         .close_device = close_device,                                                                                  \

@@ -87,6 +87,10 @@ int ckv_gpu_build_hip(const char *text, const char *arch, const char *options, v
     hiprtcProgram program;
     hiprtcResult code;
     int count, done = 0;
+    if (arch[0] == '\0') {
+        ckv_library_say(log, log_size, "the device does not name its architecture");
+        return 0;
+    }
     pthread_once(&once, initialise);
     if (loaded.reason[0] != '\0') {
         ckv_library_say(log, log_size, "%s", loaded.reason);

@@ -10,9 +10,9 @@
 void ckv_gpu_set_workspace(ckv_gpu_call *call, void *buffer, void *workspace, void *device_flags)
 {
     ckv_params *p = &call->params;
-    int64_t *const places[] = {&p->flags,     &p->at_query, &p->at_partial,   &p->at_greatest,
-                               &p->at_factor, &p->at_heads, &p->at_attention, &p->at_norm,
-                               &p->at_bound,  &p->at_taken, &p->at_list,      &p->at_count};
+    int64_t *const places[] = {&p->flags,    &p->at_query,     &p->at_partial, &p->at_greatest, &p->at_factor,
+                               &p->at_heads, &p->at_attention, &p->at_norm,    &p->at_bound,    &p->at_taken,
+                               &p->at_list,  &p->at_count,     &p->at_matrix,  &p->at_totals};
     int64_t first = 0;
     call->workspace = ckv_gpu_pointer(buffer, workspace, &first);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)

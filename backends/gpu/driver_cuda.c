@@ -170,6 +170,8 @@ static int open_device(int32_t index, void *native, ckv_gpu_device **out)
 {
     ckv_gpu_device *device;
     CUresult code;
+    if (ckv_library_forked(&loaded.library) && loaded.count > 0)
+        return CKV_GPU_FORKED;
     if (index < 0 || index >= device_count() || native != NULL)
         return CUDA_ERROR_INVALID_VALUE;
     device = calloc(1, sizeof *device);

@@ -178,6 +178,8 @@ static int open_device(int32_t index, void *native, ckv_gpu_device **out)
     ckv_gpu_device *device;
     void *saved;
     int code;
+    if (ckv_library_forked(&loaded.library) && loaded.count > 0)
+        return CKV_GPU_FORKED;
     if (index < 0 || index >= device_count() || native != NULL)
         return hipErrorInvalidValue;
     device = calloc(1, sizeof *device);

@@ -17,6 +17,7 @@ struct ckv_gpu_device {
     cl_device_id id;
     cl_context context;
     cl_command_queue queue;
+    int is_pocl;
     /* A kernel's arguments are set one by one, before the launch that reads them. */
     pthread_mutex_t launching;
 };
@@ -158,12 +159,19 @@ static int32_t clamp(int64_t value)
     return value > INT32_MAX ? INT32_MAX : (int32_t)value;
 }
 
+static int is_pocl(cl_platform_id platform)
+{
+    char name[256] = "";
+    return loaded.cl.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS &&
+           strcmp(name, "Portable Computing Language") == 0;
+}
+
 static int describe(int32_t index, ckv_gpu_device_info *info)
 {
     static const struct {
         const char *has, *vendor;
     } vendors[] = {{"NVIDIA", "NVIDIA"}, {"Advanced Micro Devices", "AMD"}, {"Intel", "Intel"}};
-    char version[128], driver[128], platform[1024] = "";
+    char version[128], driver[128];
     cl_device_id id;
     if (index < 0 || index >= device_count())
         return CL_INVALID_DEVICE;
@@ -174,8 +182,7 @@ static int describe(int32_t index, ckv_gpu_device_info *info)
     for (size_t i = 0; i < sizeof vendors / sizeof vendors[0]; i++)
         if (strstr(info->vendor, vendors[i].has) != NULL)
             ckv_library_copy(info->vendor, sizeof info->vendor, vendors[i].vendor);
-    loaded.cl.clGetPlatformInfo(loaded.devices[index].platform, CL_PLATFORM_NAME, sizeof platform - 1, platform, NULL);
-    if (strcmp(platform, "Portable Computing Language") == 0)
+    if (is_pocl(loaded.devices[index].platform))
         ckv_library_copy(info->vendor, sizeof info->vendor, "pocl");
     device_text(id, CL_DEVICE_VERSION, version, sizeof version);
     device_text(id, CL_DRIVER_VERSION, driver, sizeof driver);
@@ -227,12 +234,15 @@ static int open_device(int32_t index, void *native, ckv_gpu_device **out)
 {
     ckv_gpu_device *device;
     int code;
+    if (ckv_library_forked(&loaded.library) && loaded.count > 0)
+        return CKV_GPU_FORKED;
     if (index < 0 || index >= device_count())
         return CL_INVALID_DEVICE;
     device = calloc(1, sizeof *device);
     if (device == NULL)
         return CL_OUT_OF_HOST_MEMORY;
     device->id = loaded.devices[index].id;
+    device->is_pocl = is_pocl(loaded.devices[index].platform);
     code = open_context(device, loaded.devices[index].platform, native);
     if (code != CL_SUCCESS) {
         free(device);
@@ -488,7 +498,9 @@ static int load_module(ckv_gpu_device *device, const ckv_gpu_image *image, const
         loaded.cl.clReleaseProgram(program);
         return code;
     }
-    if (image->is_source)
+    /* PoCL has a cache of its own.  A binary of its makes it compile each kernel for groups
+     * of any size, where 3.1 crashes on some that it runs well. */
+    if (image->is_source && !device->is_pocl)
         take_binary(device, program, built, built_size);
     *module = (ckv_gpu_module *)program;
     return CKV_GPU_OK;

@@ -18,7 +18,7 @@ case $kind in
     text)
         for item in "$@"; do
             name=${item%%=*}
-            echo "const unsigned char ckv_gpu_text_$name[] = {"
+            echo "const unsigned char ckv_gpu_text_${name}[] = {"
             bytes "${item#*=}"
             echo "0};"
             echo "const size_t ckv_gpu_text_${name}_size = sizeof ckv_gpu_text_$name - 1;"
@@ -27,14 +27,14 @@ case $kind in
     images)
         target=$1
         shift
-        list= count=0
+        list='' count=0
         for item in "$@"; do
-            echo "static const unsigned char image_$count[] = {"
+            echo "static const unsigned char image_${count}[] = {"
             bytes "${item#*=}"
             echo "};"
             list="$list{\"${item%%=*}\", image_$count, sizeof image_$count}, "
             count=$((count + 1))
         done
-        echo "const ckv_gpu_embedded_image ckv_gpu_images_$target[] = {$list{NULL, NULL, 0}};"
+        echo "const ckv_gpu_embedded_image ckv_gpu_images_${target}[] = {$list{NULL, NULL, 0}};"
         ;;
 esac

@@ -54,8 +54,8 @@ static inline const ckv_gpu *ckv_gpu_of(const ckv_context *context)
 typedef struct ckv_gpu_projection {
     ckv_gpu_memory memory;
     ckv_gpu_route route;
-    int64_t exponents, bases, panels, shifts, weights, size; /* offsets */
-    int32_t columns;                                         /* outputs, padded */
+    int64_t exponents, bases, panels, shifts, weights, squares, sizes, size; /* offsets */
+    int32_t columns;                                                         /* outputs, padded */
     int32_t steps; /* of 32 channels, in panels; limbs of a weight, in words */
 } ckv_gpu_projection;
 
@@ -95,13 +95,17 @@ void ckv_gpu_run(ckv_gpu_call *call, int kernel, int64_t groups_x, int64_t group
 
 /* The stages on device memory. */
 void ckv_gpu_score(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *attention);
-void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection,
-                  const ckv_tensor *norm);
+/* `listed`: the rows of at_list alone. */
+void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm,
+                  int listed);
 void ckv_gpu_select(ckv_gpu_call *call, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept);
 void ckv_gpu_keep_all(ckv_gpu_call *call, const ckv_kept *kept);
 void ckv_gpu_compact(ckv_gpu_call *call, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
 void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
                    const ckv_projection *projection, const ckv_kept *kept);
+/* 1: ckv_gpu_evict leaves norms out; at_count then has those of the last list, after
+ * plan's stage-2 slots a head. */
+int ckv_gpu_skips(const ckv_plan *plan);
 
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);

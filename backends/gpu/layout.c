@@ -17,7 +17,7 @@ static int32_t chunk_of(const ckv_plan *plan, const ckv_gpu *gpu)
 {
     int64_t rows = ((int64_t)plan->group * plan->window + ROW_TILE - 1) / ROW_TILE * plan->kv_heads;
     int64_t wanted = (int64_t)gpu->info.compute_units * OVERSUBSCRIBED;
-    int64_t chunks = rows == 0 ? 1 : (wanted + rows - 1) / rows;
+    int64_t chunks = rows == 0 || wanted <= 0 ? 1 : (wanted + rows - 1) / rows; /* units may be unknown: 0 */
     int64_t chunk = ((plan->tokens + chunks - 1) / chunks + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
     return (int32_t)(chunk < KEYS_MAX ? chunk : KEYS_MAX);
 }
@@ -62,6 +62,8 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
     p->window_inverse = plan->window_inverse;
     p->group_inverse = plan->group_inverse;
     p->pool_inverse = plan->pool_inverse;
+    p->form_slack = (float)(2 * (2 * plan->value_dim + plan->group + 8)) * 0x1p-24f; /* kernels/bound.h */
+    p->bound_slack = 1.0f + (float)(plan->group + 64) * 0x1p-22f;
     fits &= add(&p->at_query, &total, rows, (size_t)plan->head_dim, sizeof(float));
     fits &= add(&p->at_partial, &total, rows, (size_t)p->chunks, sizeof(int64_t));
     fits &= add(&p->at_greatest, &total, rows, 1, sizeof(float));
@@ -73,5 +75,7 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
     fits &= add(&p->at_taken, &total, kv_heads, n, 1);
     fits &= add(&p->at_list, &total, kv_heads, n, sizeof(int32_t));
     fits &= add(&p->at_count, &total, kv_heads, 1, sizeof(int32_t));
+    fits &= add(&p->at_matrix, &total, kv_heads * (size_t)plan->value_dim, (size_t)plan->value_dim, sizeof(float));
+    fits &= add(&p->at_totals, &total, kv_heads, 2, sizeof(float));
     return fits ? total : 0;
 }

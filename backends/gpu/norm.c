@@ -2,7 +2,8 @@
 /* Launches of the norm (kernels/norm_*.h). */
 #include "gpu.h"
 
-void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm)
+void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm,
+                  int listed)
 {
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;
@@ -17,6 +18,7 @@ void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_project
     p->at_weights = at + packed->weights;
     p->columns = packed->columns;
     p->value_bits = projection->value_bits;
+    p->listed = listed;
     ckv_gpu_run(call, ckv_gpu_norm_kernel(packed->route, packed->steps), (p->tokens + rows - 1) / rows, p->kv_heads,
                 buffers);
 }

@@ -2,7 +2,10 @@
 /* The projection on its way to device memory; see pack.h. */
 #include "pack.h"
 
+#include <math.h>
 #include <string.h>
+
+#include "backends/cpu/gram.h"
 
 #include "lib/sizes.h"
 #include "lib/status.h"
@@ -31,6 +34,10 @@ static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
     to->bases = (int64_t)total;
     fits &= ckv_add_block(&total, heads, sizeof(int16_t));
     fits &= packings[to->route].lay_out(p, to, &total);
+    to->squares = (int64_t)total;
+    fits &= ckv_add_block(&total, heads * dv, dv * sizeof(float));
+    to->sizes = (int64_t)total;
+    fits &= ckv_add_block(&total, heads, 2 * sizeof(float));
     to->size = (int64_t)total;
     return fits && total < (size_t)1 << 62;
 }
@@ -43,6 +50,34 @@ static void fill(const ckv_projection *p, const ckv_gpu_projection *to, char *im
     memcpy(image + to->exponents, p->exponents, heads * dv * sizeof(int16_t));
     memcpy(image + to->bases, p->bases, heads * sizeof(int16_t));
     packings[to->route].fill(p, to, image);
+}
+
+/* The Gram matrices and sums that bounds are made of (kernels/bound.h), the sums rounded
+ * up, with the half unit that rounding q_k adds and what it doubles to where R grows. */
+static ckv_status fill_bounds(const ckv_projection *p, const ckv_gpu_projection *to, char *image)
+{
+    size_t dim = (size_t)p->value_dim, size = ckv_cpu_gram_size(p);
+    float *squares = (float *)(void *)(image + to->squares), *sizes = (float *)(void *)(image + to->sizes);
+    int exponent = (p->weight_bits == 7) - p->value_bits - 1;
+    void *memory = size == 0 ? NULL : ckv_context_allocate(p->context, size, "projection");
+    ckv_status status = memory == NULL ? CKV_ERROR_NO_MEMORY : ckv_cpu_gram_make(p->context, p, memory);
+    if (status == CKV_OK) {
+        ckv_cpu_gram gram = ckv_cpu_gram_open(p, memory);
+        for (size_t head = 0; head < (size_t)p->query_heads; head++) {
+            const double *from = gram.squares + head * gram.triangle;
+            for (size_t k = 0; k < dim; k++)
+                for (size_t l = 0; l <= k; l++) {
+                    float square = (float)*from++;
+                    squares[(head * dim + k) * dim + l] = square;
+                    squares[(head * dim + l) * dim + k] = square;
+                }
+            sizes[head * 2] = (float)gram.outputs[head] * (1.0f + 0x1p-22f);
+            sizes[head * 2 + 1] = (float)ldexp(gram.weights[head], exponent) * (1.0f + 0x1p-22f);
+        }
+    }
+    if (memory != NULL)
+        ckv_context_release(p->context, memory);
+    return status;
 }
 
 static ckv_status upload(const ckv_gpu *gpu, ckv_gpu_projection *to, const char *image)
@@ -89,7 +124,9 @@ ckv_status ckv_gpu_open_projection(ckv_projection *p)
     if (image == NULL)
         return CKV_ERROR_NO_MEMORY;
     fill(p, packed, image);
-    status = upload(ckv_gpu_of(context), packed, image);
+    status = fill_bounds(p, packed, image);
+    if (status == CKV_OK)
+        status = upload(ckv_gpu_of(context), packed, image);
     ckv_context_release(context, image);
     if (status != CKV_OK)
         return status;

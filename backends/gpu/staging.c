@@ -254,14 +254,15 @@ static ckv_status norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
         ckv_gpu_begin(&s.call, plan, launch);
-        ckv_gpu_norm(&s.call, value, projection, out);
+        ckv_gpu_norm(&s.call, value, projection, out, 0);
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
     ckv_tensor v = stage_in(&s, value);
     result n = stage_out(&s, out);
     if (is_good(&s))
-        ckv_gpu_norm(&s.call, &v, projection, &n.there);
+        ckv_gpu_norm(&s.call, &v, projection, &n.there, 0);
+    launch->exact_norms = plan->kv_heads * plan->tokens;
     download(&s, n.here, memory_of(&n.there), dense_size(out));
     wait_for_results(&s, launch);
     if (is_good(&s))
@@ -298,6 +299,26 @@ static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention,
     return finish(&s);
 }
 
+/* Where the counts of the last list go, for after the wait; NULL where every norm is computed. */
+static int32_t *fetch_counts(staging *s, const ckv_plan *plan)
+{
+    size_t size = (size_t)plan->kv_heads * sizeof(int32_t);
+    int32_t *counts = ckv_gpu_skips(plan) ? take_host(s, size, "results of the device") : NULL;
+    if (counts != NULL)
+        download(s, counts, (ckv_gpu_memory){s->call.workspace, s->call.params.at_count}, size);
+    return counts;
+}
+
+static int64_t norms_of(const ckv_plan *plan, const int32_t *counts)
+{
+    int64_t stage1 = plan->stage1 > plan->forced ? plan->stage1 : plan->forced, total = 0;
+    if (counts == NULL)
+        return plan->kv_heads * plan->tokens;
+    for (int64_t g = 0; g < plan->kv_heads; g++)
+        total += plan->budget - stage1 + counts[g];
+    return total;
+}
+
 static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
                         const ckv_projection *projection, const ckv_kept *kept, ckv_launch *launch)
 {
@@ -316,9 +337,12 @@ static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv
     if (is_good(&s))
         ckv_gpu_evict(&s.call, &q, &k, &v, projection, &r.there);
     download(&s, r.here, r.memory, r.size);
+    int32_t *counts = fetch_counts(&s, plan);
     wait_for_results(&s, launch);
-    if (is_good(&s))
+    if (is_good(&s)) {
         deliver_kept(&r, kept);
+        launch->exact_norms = norms_of(plan, counts);
+    }
     return finish(&s);
 }
 

@@ -8,6 +8,12 @@ static int32_t device_count(void)
     return 1;
 }
 
+static int device_rank(int32_t device)
+{
+    (void)device;
+    return CKV_RANK_REFERENCE;
+}
+
 static const char *device_name(int32_t device)
 {
     (void)device;
@@ -44,6 +50,7 @@ const ckv_backend ckv_backend_ref = {
     .device_name = device_name,
     .context_device_name = context_device_name,
     .device_reason = device_reason,
+    .device_rank = device_rank,
     .workspace_size = workspace_size,
     .score = ckv_ref_score,
     .norm = ckv_ref_norm,

@@ -170,6 +170,8 @@ typedef struct ckv_policy {
     int32_t sinks;   /* leading tokens kept whatever their score, default 0 */
     ckv_pool pool;   /* along positions, per query head, before the group mean; default max */
     int32_t pool_width; /* >= 1, default 7 */
+    int32_t skip;       /* 1: ckv_evict may leave out norms that cannot change what is kept; 0: it computes every norm.
+                           The kept set is the same, bit for bit; default 1 */
 } ckv_policy;
 
 /* The defaults above. */
@@ -230,7 +232,9 @@ typedef struct ckv_device_info {
 } ckv_device_info;
 
 /* Every backend that the library knows and every device of each, usable or not,
- * in the order of preference of "auto".  Strings live as long as the context.
+ * and why not.  "auto" takes the first that it can open of: discrete GPUs, GPUs that
+ * share the host's memory, "cpu", "ref"; of equals the first in this list; an OpenCL
+ * device that is a CPU never.  Strings live as long as the context.
  * Set info->struct_size before the call; index in [0, ckv_device_count). */
 CKV_API int32_t ckv_device_count(const ckv_context *context);
 CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
@@ -290,7 +294,8 @@ typedef struct ckv_plan_info {
     int64_t stage1;        /* slots of stage 1, forced entries counted in */
     int64_t positions;     /* kv_heads * budget: what ckv_selection.positions must hold */
     int64_t next_position; /* position of the token that follows the n given: n, however many rows are kept */
-    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * n) and a few MB a thread */
+    size_t workspace;      /* bytes that any run call of this plan needs; O(kv_heads * (n + value_dim^2)) and a few MB
+                              a thread */
     const char *backend;   /* that runs it; lives as long as the context */
     const char *device;
     int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,
@@ -320,6 +325,9 @@ typedef struct ckv_run {
     size_t workspace_size; /* at least ckv_plan_info.workspace */
     uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed, and with CKV_MEMORY_DEVICE */
     int32_t memory;        /* CKV_MEMORY_*, default host */
+    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; 0 for the
+                              other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many rows ckv_evict can
+                              leave out is, unlike every other output, a matter of backend and device */
     void *stream;          /* optional: CUstream, hipStream_t or cl_command_queue of the context's device that work goes
                               on; NULL: the context's own.  Not read with CKV_MEMORY_HOST */
     void *buffer;          /* optional cl_mem, see "Device memory" above */
@@ -393,8 +401,9 @@ CKV_API ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention,
 CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_selection *selection,
                                const ckv_tensor *to, ckv_run *run);
 
-/* Score, norm and select in one call.  A budget of all tokens, or of none, checks
- * its arguments like any other but reads no tensor, and sets no flag. */
+/* Score, norm and select in one call.  Norms that cannot change what is kept may be
+ * left out (ckv_policy.skip).  A budget of all tokens, or of none, checks its arguments
+ * like any other but reads no tensor, and sets no flag. */
 CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                              const ckv_tensor *value, const ckv_projection *projection, const ckv_selection *selection,
                              ckv_run *run);

@@ -15,7 +15,7 @@ setup() {
     ends 0
     [[ ! -s ../stderr ]]
     says ../stdout in.safetensors out.safetensors "budget 10" "alpha 0.5" "recent 2" "max:7" \
-        layer kept before after mass CriticalKV attention score norm select compact
+        layer kept before after mass CriticalKV attention norms score norm select evict compact
     # 2 heads * 20 tokens * (3 + 5) numbers of 4 bytes, before; half of it after.
     [[ $(grep -cE '^ *[012] +4/2 +20 +10 +50\.0% +1\.25 KiB +640 B +[0-9.]+% ' ../stdout) -eq 3 ]]
     grep -Eq '^ *all +50\.0% +3\.75 KiB +1\.88 KiB ' ../stdout
@@ -37,7 +37,7 @@ setup() {
     json 'o["command"] == "evict" and o["status"] == "ok" and o["backend"] == "cpu"'
     json 'o["input"] == "in.safetensors" and o["output"] == "out.safetensors" and o["model"] is None'
     json 'o["policy"] == {"keep": "2/5", "budget": None, "alpha": "1/2", "epsilon": "0.0001", "window": 32,
-        "recent": "window", "sinks": 0, "pool": "max:7", "budgets": "uniform", "norm": "l1"}'
+        "recent": "window", "sinks": 0, "pool": "max:7", "budgets": "uniform", "norm": "l1", "skip": True}'
     json '[x["layer"] for x in o["layers"]] == [0, 1]'
     json 'all((x["query_heads"], x["kv_heads"], x["head_dim"], x["value_dim"], x["hidden"], x["tokens"], x["window"],
         x["budget"], x["stage1"], x["kept"], x["next_position"], x["bytes_before"], x["bytes_after"]) ==
@@ -45,7 +45,7 @@ setup() {
     json 'all(0 <= x["stage1_mass"]["min"] <= x["stage1_mass"]["mean"] <= x["stage1_mass"]["max"] <= 1 for x in o["layers"])'
     json 'all(0 < x["perturbation"][s]["min"] <= x["perturbation"][s]["mean"] <= x["perturbation"][s]["max"]
         for x in o["layers"] for s in ("criticalkv", "attention_only"))'
-    json 'all(x["seconds"][s] >= 0 for x in o["layers"] for s in ("projection", "score", "norm", "select", "compact"))'
+    json 'all(x["seconds"][s] >= 0 for x in o["layers"] for s in ("projection", "evict", "compact"))'
     json 'o["total"]["layers"] == 2 and o["total"]["kept"] == 32 and o["total"]["bytes_before"] == 2560'
     json 'abs(o["total"]["stage1_mass"] - sum(x["stage1_mass"]["mean"] for x in o["layers"]) / 2) < 1e-12'
 }
@@ -113,8 +113,45 @@ setup() {
     make_file good in.safetensors
     ckv evict in.safetensors -o out.safetensors --json --keep 1
     ends 0
-    json 'o["layers"][0]["seconds"]["score"] is None and o["layers"][0]["seconds"]["norm"] is None'
+    json 'all(o["layers"][0]["seconds"][s] is None for s in ("score", "norm", "evict"))'
+    json 'o["layers"][0]["exact_norms"] is None and o["total"]["exact_norms_share"] is None'
     json 'o["layers"][0]["perturbation"]["criticalkv"]["max"] == 0 and o["layers"][0]["kept_share"] == 1'
+}
+
+# ---------------------------------------------------------------- norms that are left out
+
+@test "fewer norms, the same file" {
+    ckv evict "$capture" -o out.safetensors --json
+    ends 0
+    json 'all(0 < x["exact_norms"] < 0.6 * x["kv_heads"] * x["tokens"] for x in o["layers"])'
+    json 'all(x["exact_norms_share"] == x["exact_norms"] / (x["kv_heads"] * x["tokens"]) for x in o["layers"])'
+    json 'o["total"]["exact_norms"] == sum(x["exact_norms"] for x in o["layers"])'
+    json 'all(x["seconds"]["evict"] > 0 and x["seconds"]["norm"] is None for x in o["layers"])'
+    perturbation=$("$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["total"]["perturbation"])' <../stdout)
+    ckv evict "$capture" -o all.safetensors --json --no-skip
+    ends 0
+    cmp out.safetensors all.safetensors
+    json 'o["policy"]["skip"] is False and o["total"]["exact_norms_share"] == 1'
+    json 'all(x["seconds"][s] > 0 for x in o["layers"] for s in ("score", "norm", "select"))'
+    json 'all(x["seconds"]["evict"] is None for x in o["layers"])'
+    [[ $("$PYTHON" -c 'import json, sys; print(json.load(sys.stdin)["total"]["perturbation"])' <../stdout) == "$perturbation" ]]
+}
+
+@test "the table tells how many, and --dump has all" {
+    ckv evict "$capture" -o out.safetensors --layer 15 --no-perturbation
+    ends 0
+    grep -Eq '^ *15 .* [1-5][0-9]\.[0-9]% +- +- +- +[0-9.]+ +-$' ../stdout
+    ckv evict "$capture" -o dump.safetensors --layer 15 --no-perturbation --dump
+    ends 0
+    grep -Eq '^ *15 .* 100\.0% +[0-9.]+ +[0-9.]+ +[0-9.]+ +- +-$' ../stdout
+    "$PYTHON" - <<'EOF'
+import json, struct
+raw = open("dump.safetensors", "rb").read()
+size = struct.unpack("<Q", raw[:8])[0]
+begin, end = json.loads(raw[8:8 + size])["layers.15.norm"]["data_offsets"]
+norms = struct.unpack(f"<{(end - begin) // 4}f", raw[8 + size + begin:8 + size + end])
+assert len(norms) == 3 * 2017 and min(norms) > 0
+EOF
 }
 
 # ---------------------------------------------------------------- W_O from a checkpoint
@@ -216,7 +253,7 @@ END
     [[ -r $capture ]]
     export CKV capture
     # shellcheck disable=SC2016
-    script -qefc '"$CKV" evict "$capture" -o out.safetensors --backend ref >table' typescript >/dev/null </dev/null
+    script -qefc '"$CKV" evict "$capture" -o out.safetensors --backend ref --no-skip >table' typescript >/dev/null </dev/null
     bar=$(tr '\r' '\n' <typescript)
     for word in layer % score norm; do
         [[ $bar == *"$word"* ]] || fail "no '$word' in the bar: $bar"

@@ -56,3 +56,11 @@ for x in json.load(open("../stdout"))["backends"]:
     ckv info --json
     [[ -z $(find . -mindepth 1) ]]
 }
+
+@test "a backend that is switched off says so" {
+    CKV_DISABLE=cuda,hip,opencl ckv info
+    ends 0
+    for backend in cuda hip opencl; do
+        grep -Eq "^$backend +- +no +switched off by CKV_DISABLE" ../stdout
+    done
+}

@@ -11,7 +11,7 @@ setup() {
 manual=$top_srcdir/tools/ckv.1
 
 @test "help goes to standard output" {
-    for arguments in --help "evict --help" "select --help" "info --help"; do
+    for arguments in --help "evict --help" "select --help" "info --help" "bench --help"; do
         # shellcheck disable=SC2086
         ckv $arguments
         ends 0
@@ -19,17 +19,20 @@ manual=$top_srcdir/tools/ckv.1
         says ../stdout ckv
     done
     ckv --help
-    says ../stdout evict select info --help --version
+    says ../stdout evict select info bench --help --version
 }
 
 @test "help names every option and its default" {
     ckv evict --help
     says ../stdout --keep --budget --alpha --epsilon --window --recent --sinks --pool --budgets --norm --model --layer \
-        --compact --dump --json --backend --threads --no-perturbation -o 0.4 0.5 1e-4 32 max:7 uniform l1
+        --compact --dump --json --backend --threads --no-perturbation --no-skip -o 0.4 0.5 1e-4 32 max:7 uniform l1
     ckv select --help
     says ../stdout --keep --budget --alpha --epsilon --window --recent --sinks --pool --budgets --norm -o
     ckv info --help
     says ../stdout --json
+    ckv bench --help
+    says ../stdout --shapes --tokens --keep --stages --dtype --all --targets --backend --threads --repeats --min-time \
+        --quick --no-peers --json Llama-3.1-8B 4K,16K 0.4 bf16 0.3
 }
 
 @test "version" {
@@ -44,7 +47,7 @@ manual=$top_srcdir/tools/ckv.1
     [[ -s $manual ]]
     # Its source, whether in mdoc or in man: no formatter is needed.
     man=$(sed 's/\bFl -/--/g; s/\\-/-/g; s/\\f[BIRP]//g; s/\\&//g' "$manual")
-    for command in evict select info; do
+    for command in evict select info bench; do
         ckv "$command" --help
         mapfile -t options < <(grep -oE -e '--[a-z][a-z-]+' ../stdout | sort -u)
         [[ ${#options[@]} -ge 3 ]]
@@ -80,7 +83,7 @@ usage() {
 }
 
 @test "no command, and one that does not exist" {
-    usage evict select info --
+    usage evict select info bench --
     usage nonsense evict -- nonsense
     usage Evict -- Evict
     usage -- ""
@@ -96,6 +99,7 @@ usage() {
     usage -o -- select in.safetensors
     usage other.safetensors -- evict in.safetensors other.safetensors -o out.safetensors
     usage other -- info other
+    usage other -- bench other
 }
 
 @test "options that do not exist, and options without their value" {
@@ -103,10 +107,11 @@ usage() {
     make_file good in.safetensors
     usage --nonsense -- evict in.safetensors -o out.safetensors --nonsense
     usage --nonsense -- info --nonsense
+    usage --nonsense -- bench --nonsense
     usage keep -- evict in.safetensors -o out.safetensors --keep
     usage dump -- evict in.safetensors -o out.safetensors --dump=yes
     # What only evict offers:
-    for option in --dump --compact --no-perturbation --model=in.safetensors; do
+    for option in --dump --compact --no-perturbation --no-skip --model=in.safetensors; do
         usage "${option%%=*}" -- select in.safetensors -o out.safetensors "$option"
     done
 }

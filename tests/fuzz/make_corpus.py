@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seed corpus of the fuzzers: a few tiny files, each near one branch of the reader.
+"""Writes the seed corpus of the fuzzers: a few tiny inputs, each near one branch of what it meets.
 
-    make_corpus.py [FOLDER]     (default: corpus/safetensors beside this script)
+    make_corpus.py [FOLDER]     (default: corpus beside this script; a folder there for each fuzzer)
 
 Run it again after a change here and commit what it wrote; the same bytes come out everywhere.
 """
@@ -100,12 +100,49 @@ SEEDS = {
 }
 
 
+# ---- fuzz_kernels: a problem's sizes, then the bits of its elements
+
+def problem(heads=1, group=2, tokens=40, queries=6, head_dim=9, value_dim=9, hidden=20, seven_bits=False,
+            dtypes=(0,) * 4, layouts=(0,) * 4, window=6, budget=15, pool=1, alpha=4, sinks=0, recent=-1, pool_width=5,
+            threads=1, bits=None):
+    """In the order of the fields in fuzz_kernels.c; each counts from its least value, dtypes from F32."""
+    header = [heads - 1, group - 1, tokens - 1, queries - 1, head_dim - 1, value_dim - 1,
+              hidden - 1 + (64 if seven_bits else 0) * 2,
+              sum(dtype << (2 * t) for t, dtype in enumerate(dtypes)), layouts[0] | layouts[1] << 4,
+              layouts[2] | layouts[3] << 4, window - 1, budget, pool | alpha << 2, sinks | (recent + 1) << 3,
+              pool_width - 1, threads - 1]
+    if bits is None:  # numbers near 1, of both signs, in every dtype
+        bits = bytes(byte for i in range(97) for byte in (0x3c + 0x80 * (i % 3 == 0) + i % 4, (i * 37 + 11) % 256))
+    return bytes(header) + bits
+
+
+KERNEL_SEEDS = {
+    "plain": problem(),
+    "halves": problem(dtypes=(1, 1, 1, 1), tokens=97, value_dim=18, hidden=49, threads=3),
+    "brains": problem(dtypes=(2, 2, 2, 2), layouts=(1, 2, 3, 4), head_dim=17, queries=13, window=13),
+    "mixed": problem(heads=2, group=3, dtypes=(0, 1, 2, 1), layouts=(4, 3, 2, 1), sinks=4, recent=3, pool=2, threads=2),
+    "seven-bits": problem(hidden=40, seven_bits=True, value_dim=5, dtypes=(2, 2, 2, 2)),
+    "all-kept": problem(tokens=17, budget=17),
+    "none-kept": problem(budget=0),
+    "one-token": problem(tokens=1, queries=1, window=1, budget=0),
+    "stage-1": problem(alpha=8, recent=0, budget=20),
+    "stage-2": problem(alpha=0, recent=0, budget=20),
+    "zeros": problem(bits=bytes(4)),
+    "no-elements": problem(bits=b""),
+    "not-finite": problem(bits=b"\x7f\xc0\x00\x01\x3f\x80\x00\x00\xff\x80\x00\x00\x40\x00"),
+    "subnormal": problem(dtypes=(1, 1, 1, 1), bits=b"\x00\x01\x83\xff\x3c\x00\x00\x00\x04\x00"),
+    "short": b"\x01\x02",
+}
+
+
 def main():
     here = pathlib.Path(__file__).resolve().parent
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "corpus" / "safetensors"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in SEEDS.items():
-        (folder / name).write_bytes(content)
+    top = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "corpus"
+    for fuzzer, seeds in (("safetensors", SEEDS), ("kernels", KERNEL_SEEDS)):
+        folder = top / fuzzer
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in seeds.items():
+            (folder / name).write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -332,6 +332,27 @@ void test_problem_randomize(test_problem *p, uint64_t seed)
             test_randomize(&p->tensor[t], &random, p->low[t], p->high[t]);
 }
 
+/* A GPU that no context holds is closed, and opening it anew takes a good part of a
+ * second: with CKV_TEST_HOLD one context holds it until the program ends.  (Tests that
+ * count what is left have it unset.) */
+static ckv_context *holder;
+
+static void let_go(void)
+{
+    ckv_context_destroy(holder);
+}
+
+static void hold_device(const ckv_context_options *options, const ckv_plan_info *info)
+{
+    ckv_context_options plain;
+    if (holder != NULL || !info->device_memory || getenv("CKV_TEST_HOLD") == NULL)
+        return;
+    ckv_context_options_init(&plain);
+    plain.backend = options->backend;
+    if (ckv_context_create(&plain, &holder) == CKV_OK)
+        atexit(let_go);
+}
+
 ckv_status test_problem_open(test_problem *p)
 {
     const ckv_shape *s = &p->shape;
@@ -346,6 +367,7 @@ ckv_status test_problem_open(test_problem *p)
         status = ckv_plan_query(p->plan, &p->info);
     if (status != CKV_OK)
         return status;
+    hold_device(&p->options, &p->info);
     test_tensor_new(&p->attention, CKV_F32, 2, 1, s->kv_heads, s->tokens, TEST_DENSE);
     test_tensor_new(&p->norm, CKV_F32, 2, 1, s->kv_heads, s->tokens, TEST_DENSE);
     test_buffer_new(&p->workspace, p->info.workspace, 4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: the table of devices, the choice of one, and the caller's allocator. */
+#define _POSIX_C_SOURCE 200809L
 #include "unit.h"
 
 #include <stdlib.h>
@@ -262,13 +263,28 @@ static void test_options_errors(void **state)
     assert_fails(ckv_context_create(&given.options, &context), CKV_ERROR_INVALID_ARGUMENT, "options: struct_size");
 }
 
+/* Asked for by name, where it is switched off. */
+static void test_disabled(void **state)
+{
+    (void)state;
+    const char *const names[] = {"cuda", "hip", "opencl"};
+    ckv_context *context;
+    for (int i = 0; i < 3; i++) {
+        assert_fails(create(names[i], NULL, &context), CKV_ERROR_UNAVAILABLE, "switched off by CKV_DISABLE");
+        assert_null(context);
+    }
+}
+
 int main(void)
 {
+    /* What there is must not depend on the machine. */
+    setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_device_table),
         cmocka_unit_test(test_device_query_errors),
         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_disabled),
         cmocka_unit_test(test_unavailable_text),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_options_errors),

@@ -25,6 +25,7 @@ static void test_defaults(void **state)
     assert_int_equal(policy.sinks, 0);
     assert_int_equal(policy.pool, CKV_POOL_MAX);
     assert_int_equal(policy.pool_width, 7);
+    assert_int_equal(policy.skip, 1);
     ckv_policy_init(NULL);
     memset(&read, 0x77, sizeof read);
     assert_ok(ckv_policy_read(&read, NULL));
@@ -66,6 +67,11 @@ static void set_width(ckv_policy *p, int64_t v)
     p->pool_width = (int32_t)v;
 }
 
+static void set_skip(ckv_policy *p, int64_t v)
+{
+    p->skip = (int32_t)v;
+}
+
 static void test_integers(void **state)
 {
     (void)state;
@@ -80,6 +86,7 @@ static void test_integers(void **state)
         {"sinks", set_sinks, 0, INT32_MAX},
         {"pool", set_pool, 0, 2},
         {"pool_width", set_width, 1, INT32_MAX},
+        {"skip", set_skip, 0, 1},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         assert_ok(read_changed(fields[i].change, fields[i].least));
@@ -88,6 +95,7 @@ static void test_integers(void **state)
         assert_fails(read_changed(fields[i].change, INT32_MIN), CKV_ERROR_INVALID_ARGUMENT, fields[i].name);
     }
     assert_fails(read_changed(set_pool, 3), CKV_ERROR_INVALID_ARGUMENT, "pool 3");
+    assert_fails(read_changed(set_skip, 2), CKV_ERROR_INVALID_ARGUMENT, "policy: skip 2, wanted 0 or 1");
 }
 
 static ckv_status read_numbers(float epsilon, float scale)
@@ -143,6 +151,10 @@ static void test_struct_sizes(void **state)
     assert_ok(ckv_policy_read(&read, &given.policy));
     given.later[15] = 1;
     assert_fails(ckv_policy_read(&read, &given.policy), CKV_ERROR_INVALID_ARGUMENT, "policy: byte");
+    given.policy.struct_size = offsetof(ckv_policy, skip); /* built before there was such a field */
+    given.policy.skip = 77;
+    assert_ok(ckv_policy_read(&read, &given.policy));
+    assert_int_equal(read.skip, 1);
     given.policy.struct_size = offsetof(ckv_policy, pool_width);
     assert_fails(ckv_policy_read(&read, &given.policy), CKV_ERROR_INVALID_ARGUMENT, "policy: struct_size");
 }

@@ -238,7 +238,7 @@ static void check_tensor(enum call which, size_t t)
     a.null = tensor_of(&a, t);
     check_refused(which, &a, CKV_ERROR_INVALID_ARGUMENT, name);
     a = good;
-    tensor_of(&a, t)->struct_size--;
+    tensor_of(&a, t)->struct_size = offsetof(ckv_tensor, data);
     check_refused(which, &a, CKV_ERROR_INVALID_ARGUMENT, name);
     a = good;
     tensor_of(&a, t)->data = NULL;

@@ -17,7 +17,7 @@ static void test_names(void **state)
         for (int j = 0; j < i; j++)
             assert_string_not_equal(names[i], names[j]);
     }
-    assert_string_equal(ckv_status_string((ckv_status)11), "unknown status");
+    assert_string_equal(ckv_status_string((ckv_status)(CKV_ERROR_DEVICE + 1)), "unknown status");
     assert_string_equal(ckv_status_string((ckv_status)-1), "unknown status");
 }
 

@@ -47,6 +47,7 @@ FUNCTION f32 from_bits(u32 u)
     memcpy(&x, &u, sizeof x);
     return x;
 }
+#define root(x) sqrtf(x)
 #define to_f32_i64(i) ((f32)(i64)(i))
 #define to_f32_i32(i) ((f32)(i32)(i))
 

@@ -4,6 +4,7 @@
 
 #include "number.h"
 
+#include "bound.h"
 #include "compact.h"
 #include "norm_dot4.h"
 #include "norm_int.h"

@@ -35,9 +35,11 @@ typedef struct ckv_params {
     i64 at_taken;     /* u8  [Hkv][n]            CKV_KEPT_* of a row, TAKEN_* of select.h */
     i64 at_list;      /* i32 [Hkv][n]            rows whose exact norm is wanted */
     i64 at_count;     /* i32 [Hkv]               how many */
+    i64 at_matrix;    /* f32 [Hkv][dv][dv]       S' of bound.h */
+    i64 at_totals;    /* f32 [Hkv][2] */
 
     /* In the projection's buffer; layouts in backends/gpu/pack.h. */
-    i64 at_exponents, at_bases, at_shifts, at_weights, at_panels, at_factors;
+    i64 at_exponents, at_bases, at_shifts, at_weights, at_squares, at_sizes, at_panels, at_factors;
     i64 panel_bytes;
 
     i32 query_heads, kv_heads, group, window, head_dim, value_dim, hidden, queries;
@@ -48,8 +50,9 @@ typedef struct ckv_params {
     i32 value_bits, steps; /* 22 - B; groups of 4 or 32 channels a kernel route works in */
     i32 columns;           /* outputs of a head, padded */
     i32 listed;            /* 1: rows come from at_list, 0: all rows */
+    i32 reserved;
     i32 row_elements, element_bytes, unit, want_stages;
-    f32 scale, epsilon, window_inverse, group_inverse, pool_inverse, bound_slack;
+    f32 scale, epsilon, window_inverse, group_inverse, pool_inverse, bound_slack, form_slack;
     i32 first_group; /* added to the second index of a group: grids are split */
 } ckv_params;
 

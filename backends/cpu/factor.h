@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bounds of one KV head's norms, ready for use. */
+#ifndef CKV_BACKENDS_CPU_FACTOR_H
+#define CKV_BACKENDS_CPU_FACTOR_H
+
+#include "kernels.h"
+#include "lib/plan.h"
+#include "lib/projection.h"
+
+/* norm <= (scale * (sqrt(square) * (1 + rounding) + rounding * spread) + slack) * 2^top */
+typedef struct ckv_cpu_bounds {
+    ckv_cpu_factor factor;
+    double scale, slack, rounding;
+} ckv_cpu_bounds;
+
+/* Bytes that bounds point into, and bytes of scratch to make them; 0 on overflow. */
+size_t ckv_cpu_bounds_size(const ckv_plan *plan);
+size_t ckv_cpu_bounds_scratch(const ckv_plan *plan);
+
+void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, void *memory,
+                         void *scratch, ckv_cpu_bounds *bounds);
+
+#endif
