@@ -56,7 +56,7 @@ typedef struct ckv_gpu_projection {
     ckv_gpu_route route;
     int64_t exponents, bases, panels, shifts, weights, squares, sizes, size; /* offsets */
     int32_t columns;                                                         /* outputs, padded */
-    int32_t steps;                                                           /* of 32 channels, in panels */
+    int32_t steps; /* of 32 channels, in panels; limbs of a weight, in words */
 } ckv_gpu_projection;
 
 ckv_status ckv_gpu_open_projection(ckv_projection *projection);

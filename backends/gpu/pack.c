@@ -17,6 +17,7 @@ typedef struct packing {
 
 static const packing packings[CKV_GPU_ROUTES] = {
     [CKV_GPU_INT] = {ckv_gpu_lay_out_columns, ckv_gpu_fill_columns},
+    [CKV_GPU_DOT4] = {ckv_gpu_lay_out_words, ckv_gpu_fill_words},
     [CKV_GPU_MMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
     [CKV_GPU_MFMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},
     [CKV_GPU_WMMA] = {ckv_gpu_lay_out_panels, ckv_gpu_fill_panels},

@@ -9,8 +9,8 @@
 #include "gpu.h"
 
 static const char *const names[CKV_GPU_ROUTES] = {
-    [CKV_GPU_INT] = "int",   [CKV_GPU_MMA] = "mma",     [CKV_GPU_MFMA] = "mfma",
-    [CKV_GPU_WMMA] = "wmma", [CKV_GPU_WMMA12] = "wmma",
+    [CKV_GPU_INT] = "int",   [CKV_GPU_DOT4] = "dot4", [CKV_GPU_MMA] = "mma",
+    [CKV_GPU_MFMA] = "mfma", [CKV_GPU_WMMA] = "wmma", [CKV_GPU_WMMA12] = "wmma",
 };
 
 /* 1: `arch`, up to the features after a colon, is in the list; as in dialect/hip.h. */
@@ -40,6 +40,7 @@ int ckv_gpu_has_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info *i
         return driver->target == CKV_GPU_HIP && is_of(info->arch, rdna4);
     case CKV_GPU_ANY:
     case CKV_GPU_INT:
+    case CKV_GPU_DOT4:
     case CKV_GPU_ROUTES:
         break;
     }
@@ -54,9 +55,12 @@ int ckv_gpu_choose_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info
     for (int r = CKV_GPU_INT; r < CKV_GPU_ROUTES; r++) {
         if (!ckv_gpu_has_route(driver, info, (ckv_gpu_route)r))
             continue;
-        *route = (ckv_gpu_route)r;
-        if (wanted != NULL && strcmp(wanted, names[r]) == 0)
+        if (wanted != NULL && strcmp(wanted, names[r]) == 0) {
+            *route = (ckv_gpu_route)r;
             return 1;
+        }
+        if (r != CKV_GPU_DOT4 || driver->target != CKV_GPU_OPENCL)
+            *route = (ckv_gpu_route)r;
         snprintf(usable + strlen(usable), sizeof usable - strlen(usable), "%s%s", usable[0] == '\0' ? "" : ", ",
                  names[r]);
     }
@@ -75,9 +79,9 @@ int32_t ckv_gpu_steps(int32_t value_dim)
 ckv_gpu_route ckv_gpu_route_of(ckv_gpu_route route, int32_t value_dim, int32_t value_bits)
 {
     const int bytes = value_bits == 15; /* weights of 7 bits and a sign */
-    if (route == CKV_GPU_INT || (bytes && ckv_gpu_norm_kernel(route, ckv_gpu_steps(value_dim)) >= 0))
+    if (route < CKV_GPU_MMA || (bytes && ckv_gpu_norm_kernel(route, ckv_gpu_steps(value_dim)) >= 0))
         return route;
-    return CKV_GPU_INT;
+    return CKV_GPU_DOT4;
 }
 
 #define STEPS_MAX 8
@@ -96,6 +100,8 @@ int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps)
 #undef KERNELS
     if (route == CKV_GPU_INT)
         return CKV_GPU_ckv_norm_int;
+    if (route == CKV_GPU_DOT4)
+        return steps == 1 ? CKV_GPU_ckv_norm_dot4 : CKV_GPU_ckv_norm_dot4_wide;
     if (steps > STEPS_MAX || kernels[route][steps] == 0) /* 0 is no kernel of a route */
         return -1;
     return kernels[route][steps];
@@ -111,6 +117,8 @@ int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps)
     case CKV_GPU_WMMA:
     case CKV_GPU_WMMA12:
         return 64; /* one tile a wave */
+    case CKV_GPU_DOT4:
+        return 8; /* DOT4_ROWS of kernels/norm_dot4.h */
     case CKV_GPU_ANY:
     case CKV_GPU_INT:
     case CKV_GPU_ROUTES:

@@ -6,8 +6,9 @@
 #include "driver.h"
 
 typedef enum ckv_gpu_route {
-    CKV_GPU_ANY, /* of kernels: not of one route */
-    CKV_GPU_INT,
+    CKV_GPU_ANY,    /* of kernels: not of one route */
+    CKV_GPU_INT,    /* products of 32 bits */
+    CKV_GPU_DOT4,   /* of four bytes at once */
     CKV_GPU_MMA,    /* NVIDIA */
     CKV_GPU_MFMA,   /* AMD CDNA */
     CKV_GPU_WMMA,   /* AMD RDNA 3 */
@@ -18,19 +19,20 @@ typedef enum ckv_gpu_route {
 /* 1: a device of this description has the route's kernels. */
 int ckv_gpu_has_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info *info, ckv_gpu_route route);
 
-/* The route that CKV_GPU_NORM asks for, or else the best of the device.  0 with `log`
+/* The route that CKV_GPU_NORM asks for, or else the best of the device: DOT4 and not INT where
+ * the dialect has an instruction for it, which OpenCL 1.2 has not.  0 with `log`
  * filled where it asks for one that the device has not. */
 int ckv_gpu_choose_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info *info, ckv_gpu_route *route, char *log,
                          size_t size);
 
 /* What a projection of this shape is packed for on a device of that route: a matrix route
- * takes weights of 7 bits and as many channels as it has a kernel for. */
+ * takes weights of 7 bits and as many channels as it has a kernel for, DOT4 takes the rest. */
 ckv_gpu_route ckv_gpu_route_of(ckv_gpu_route route, int32_t value_dim, int32_t value_bits);
 
 /* Steps of 32 channels that the matrix kernels are made for: the least that hold value_dim. */
 int32_t ckv_gpu_steps(int32_t value_dim);
 
-/* The kernel's number, -1 if the route has none for so many steps. */
+/* The kernel's number, -1 if the route has none for so many steps (of DOT4: limbs of a weight). */
 int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps);
 
 /* Rows of V that its work-groups have. */

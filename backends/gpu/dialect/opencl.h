@@ -47,3 +47,5 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
     char4 x = as_char4(a), y = as_char4(b);
     return c + x.x * y.x + x.y * y.y + x.z * y.z + x.w * y.w;
 }
+
+#define UNROLL

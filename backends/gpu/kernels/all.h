@@ -6,6 +6,7 @@
 
 #include "bound.h"
 #include "compact.h"
+#include "norm_dot4.h"
 #include "norm_int.h"
 #include "norm_mfma.h"
 #include "norm_mma.h"
