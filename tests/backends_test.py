@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ckv evict --dump` writes the same bytes on every backend, for each instruction set of this machine and 1 to 4
-threads: on the capture, and on random files."""
+threads, on OpenCL, and on pretended CUDA and HIP devices: on the capture, and on random files."""
 
 import os
 import subprocess
@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import support
-from support import SOURCE, ckv, layer, needs_ckv, read, write
+from support import SOURCE, ckv, ckv_json, layer, needs_ckv, read, write
 
 pytestmark = needs_ckv
 
 CAPTURE = SOURCE / "tests" / "data" / "smollm2-135m.safetensors"
-FILES = 40 if os.environ.get("CKV_TEST_LIGHT") == "1" else 300
+LIGHT = os.environ.get("CKV_TEST_LIGHT") == "1"
+FILES = 40 if LIGHT else 300
+GPU_FILES = 12 if LIGHT else 100
+PRETENDED = Path(os.environ.get("top_builddir", ".")) / "tests" / "sim" / "lib"
 TYPES = ("F32", "F16", "BF16")
 
 
@@ -29,6 +32,9 @@ def instruction_sets():
 
 def dump(path, out, backend, isa, threads, *options):
     environment = {name: text for name, text in os.environ.items() if name != "CKV_CPU_ISA"}
+    if backend in ("cuda", "hip"):
+        environment["LD_LIBRARY_PATH"] = str(PRETENDED)
+        environment["CKV_KERNEL_CACHE"] = "off"
     if isa is not None:
         environment["CKV_CPU_ISA"] = isa
     ckv("evict", path, "-o", out, "--dump", "--compact", "--no-perturbation", "--backend", backend,
@@ -77,6 +83,31 @@ def test_random_files(tmp_path):
             threads = (seed + i) % 4 + 1
             got = dump(path, tmp_path / "cpu", "cpu", isa, threads, *options)
             assert got == want, f"file {seed}, {isa}, {threads} threads"
+
+
+@pytest.fixture(params=["opencl", "cuda", "hip"])
+def gpu(request):
+    """A backend that has a device: OpenCL's of this machine, pretended ones of CUDA and HIP."""
+    if request.param != "opencl" and (not (PRETENDED / "libckv_sim.so").is_file() or os.environ.get("USE_SANITIZE")):
+        pytest.skip("no pretended devices, or a sanitizer's program, which cannot load them")
+    if request.param == "opencl" and not any(
+            row["backend"] == "opencl" and row["available"] for row in ckv_json("info")["backends"]):
+        pytest.skip("no OpenCL device on this machine")
+    return request.param
+
+
+def test_capture_on_gpus(tmp_path, gpu):
+    for options in [[], ["--keep", "0.1", "--alpha", "0.25", "--pool", "avg:5"]]:
+        want = dump(CAPTURE, tmp_path / "ref", "ref", None, 1, *options)
+        assert dump(CAPTURE, tmp_path / gpu, gpu, None, 1, *options) == want
+
+
+def test_random_files_on_gpus(tmp_path, gpu):
+    path = tmp_path / "in.safetensors"
+    for seed in range(1000, 1000 + GPU_FILES):
+        options = random_file(path, seed)
+        want = dump(path, tmp_path / "ref", "ref", None, 1, *options)
+        assert dump(path, tmp_path / gpu, gpu, None, 1, *options) == want, f"file {seed}"
 
 
 def test_comparison_can_fail(tmp_path):

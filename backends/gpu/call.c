@@ -34,11 +34,22 @@ void ckv_gpu_begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *l
     call->entered = call->code == CKV_GPU_OK;
 }
 
+void ckv_gpu_check_memory(ckv_gpu_call *call, const char *name, const void *base)
+{
+    if (call->code != CKV_GPU_OK || base == NULL || call->gpu->driver->owns(call->gpu->device, base))
+        return;
+    call->foreign = name;
+    call->code = CKV_GPU_FAILED;
+}
+
 ckv_status ckv_gpu_end(ckv_gpu_call *call)
 {
     const ckv_gpu_driver *driver = call->gpu->driver;
     if (call->entered)
         driver->leave(call->gpu->device, call->saved);
+    if (call->foreign != NULL)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: not memory of %s '%s', wanted the context's device",
+                        call->foreign, driver->name, call->gpu->info.name);
     if (call->code == CKV_GPU_OK)
         return CKV_OK;
     return ckv_fail(CKV_ERROR_DEVICE, "%s '%s': %s failed: %s", driver->name, call->gpu->info.name, call->doing,

@@ -72,7 +72,8 @@ typedef struct ckv_gpu_call {
     int entered; /* 1: the device's context is current */
     void *saved; /* what was before */
     int code;
-    const char *doing; /* when it failed */
+    const char *doing;   /* when it failed */
+    const char *foreign; /* an argument whose memory is not the device's, or NULL */
 } ckv_gpu_call;
 
 /* Bytes of a plan's workspace, 0 on overflow; fills the params' at_* and tile numbers. */
@@ -81,6 +82,8 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *params);
 /* Starts a call: the device is current until ckv_gpu_end, which gives the status. */
 void ckv_gpu_begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *launch);
 ckv_status ckv_gpu_end(ckv_gpu_call *call);
+/* Of an argument in device memory; NULL is no memory.  Nothing is launched where one is foreign. */
+void ckv_gpu_check_memory(ckv_gpu_call *call, const char *name, const void *base);
 /* Where the params' at_* and flags are, in `buffer` or at an address. */
 void ckv_gpu_set_workspace(ckv_gpu_call *call, void *buffer, void *workspace, void *device_flags);
 

@@ -227,12 +227,35 @@ static void deliver_kept(const kept_result *r, const ckv_kept *kept)
 
 /* ------------------------------------------------------------------ the calls */
 
+/* A call on device memory: the workspace, and `count` tensors, are the device's. */
+static void begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *launch, int count,
+                  const char *const *names, const ckv_tensor *const *tensors)
+{
+    ckv_gpu_begin(call, plan, launch);
+    ckv_gpu_check_memory(call, "run: workspace", call->workspace);
+    for (int i = 0; i < count; i++)
+        ckv_gpu_check_memory(call, names[i], ckv_gpu_base(tensors[i]));
+}
+
+static void check_kept(ckv_gpu_call *call, const ckv_kept *kept)
+{
+    if (kept->buffer != NULL) {
+        ckv_gpu_check_memory(call, "selection", kept->buffer);
+        return;
+    }
+    ckv_gpu_check_memory(call, "selection: positions", kept->positions);
+    ckv_gpu_check_memory(call, "selection: offsets", kept->offsets);
+    ckv_gpu_check_memory(call, "selection: stages", kept->stages);
+}
+
 static ckv_status score(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                         const ckv_tensor *attention, ckv_launch *launch)
 {
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
-        ckv_gpu_begin(&s.call, plan, launch);
+        static const char *const names[] = {"query", "key", "attention"};
+        const ckv_tensor *const tensors[] = {query, key, attention};
+        begin(&s.call, plan, launch, 3, names, tensors);
         ckv_gpu_score(&s.call, query, key, attention);
         return ckv_gpu_end(&s.call);
     }
@@ -253,7 +276,9 @@ static ckv_status norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_
 {
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
-        ckv_gpu_begin(&s.call, plan, launch);
+        static const char *const names[] = {"value", "norm"};
+        const ckv_tensor *const tensors[] = {value, out};
+        begin(&s.call, plan, launch, 2, names, tensors);
         ckv_gpu_norm(&s.call, value, projection, out, 0);
         return ckv_gpu_end(&s.call);
     }
@@ -280,7 +305,10 @@ static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention,
 {
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
-        ckv_gpu_begin(&s.call, plan, launch);
+        static const char *const names[] = {"attention", "norm"};
+        const ckv_tensor *const tensors[] = {attention, norms};
+        begin(&s.call, plan, launch, 2, names, tensors);
+        check_kept(&s.call, kept);
         if (is_trivial(plan))
             ckv_gpu_keep_all(&s.call, kept);
         else
@@ -324,7 +352,10 @@ static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv
 {
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
-        ckv_gpu_begin(&s.call, plan, launch);
+        static const char *const names[] = {"query", "key", "value"};
+        const ckv_tensor *const tensors[] = {query, key, value};
+        begin(&s.call, plan, launch, 3, names, tensors);
+        check_kept(&s.call, kept);
         if (is_trivial(plan))
             ckv_gpu_keep_all(&s.call, kept);
         else
@@ -351,7 +382,10 @@ static ckv_status compact(const ckv_plan *plan, const ckv_tensor *from, const ck
 {
     staging s;
     if (launch->memory == CKV_MEMORY_DEVICE) {
-        ckv_gpu_begin(&s.call, plan, launch);
+        static const char *const names[] = {"from", "to"};
+        const ckv_tensor *const tensors[] = {from, to};
+        begin(&s.call, plan, launch, 2, names, tensors);
+        check_kept(&s.call, kept);
         ckv_gpu_compact(&s.call, from, kept, to);
         return ckv_gpu_end(&s.call);
     }

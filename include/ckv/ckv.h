@@ -38,9 +38,9 @@
  * Device memory: a context of a GPU backend takes host memory like any other and
  *   copies what it needs both ways; such a call allocates on the device and returns
  *   when its results are there.  With ckv_run.memory = CKV_MEMORY_DEVICE every pointer
- *   of the call's tensors, selection and run is an address on the context's device,
- *   except where `buffer` of the same struct is set: then it is a cl_mem, and the
- *   struct's pointers are byte offsets into it.  Such a call only enqueues work on
+ *   of the call's tensors, selection and run is an address on the context's device
+ *   (another device's is an error), except where `buffer` of the same struct is set:
+ *   then it is a cl_mem, and the struct's pointers are byte offsets into it.  Such a call only enqueues work on
  *   ckv_run.stream: it does not allocate, wait or read back, so that it can be
  *   captured in a graph; inputs, outputs and workspace must live until the stream has
  *   done it.

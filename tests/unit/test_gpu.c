@@ -363,6 +363,13 @@ static void test_captured(void **state)
         d.p.run.workspace = move(&d, name, &d.p.workspace, d.p.workspace.data);
         d.p.run.memory = CKV_MEMORY_DEVICE;
 
+        /* Memory that is not the device's is refused, and named. */
+        ckv_tensor *key = &d.p.tensor[TEST_KEY].view;
+        void *own = key->data;
+        key->data = d.p.tensor[TEST_KEY].cells.data;
+        assert_fails(test_evict(&d.p), CKV_ERROR_INVALID_ARGUMENT, "key: not memory of");
+        key->data = own;
+
         sim.ckv_sim_capture(1);
         assert_ok(test_evict(&d.p));
         sim.ckv_sim_capture(0);
