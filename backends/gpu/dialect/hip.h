@@ -17,6 +17,7 @@ typedef float f32;
 #define FUNCTION static __attribute__((device)) inline __attribute__((always_inline))
 #define KERNEL(name, group)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(group, group))) void name
+#define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)
 
 FUNCTION i32 local_id(void)
 {

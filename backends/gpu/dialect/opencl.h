@@ -17,6 +17,7 @@ typedef float f32;
 #define LOCAL_ARRAY __local
 #define FUNCTION static
 #define KERNEL(name, group) __kernel __attribute__((reqd_work_group_size(group, 1, 1))) void name
+#define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)
 
 FUNCTION i32 local_id(void)
 {

@@ -15,8 +15,12 @@
 #define STEPS_MAX 8
 #define NO_CHANNEL 0x10000 /* beyond any value_dim */
 /* Words of a row's limbs in LOCAL memory: [step][limb][part][word], and 8 more so that
- * rows begin in different banks. */
+ * rows begin in different banks.  Where an operand has rows r and r + 8 of a tile, the two
+ * are one row of twice the pitch, [step][limb][part][word][half of the tile]: such an
+ * operand is one load, into registers that lie together. */
 #define LIMB_PITCH(steps) (16 * (steps) + 8)
+#define LIMB_SINGLE 1 /* words from one of a part to the next: rows by themselves */
+#define LIMB_PAIRED 2 /* by pairs */
 #define PANEL_WORDS(steps) (PANEL_COLUMNS * 8 * (steps))
 
 #ifdef HAS_MATRIX
@@ -49,7 +53,7 @@ FUNCTION void load_octet(GLOBAL const u8 *row, i32 k, i32 vector, u32 *v, const 
 
 /* The integers of spec 5.2 of an octet as words of limbs: q = 256 * high + low, both
  * signed bytes.  The greatest |q|. */
-FUNCTION i32 store_limbs(const u32 *v, LOCAL const i32 *exponents, i32 scale, LOCAL u32 *to)
+FUNCTION i32 store_limbs(const u32 *v, LOCAL const i32 *exponents, i32 scale, i32 pairing, LOCAL u32 *to)
 {
     const f32 round = 12582912.0f;
     i32 greatest = 0;
@@ -67,10 +71,18 @@ FUNCTION i32 store_limbs(const u32 *v, LOCAL const i32 *exponents, i32 scale, LO
             q = q < 0 ? -q : q;
             greatest = q > greatest ? q : greatest;
         }
-        to[word] = high;
-        to[8 + word] = low;
+        to[pairing * word] = high;
+        to[pairing * (8 + word)] = low;
     }
     return greatest;
+}
+
+/* Where the limbs of a row begin. */
+FUNCTION i32 place_of_row(i32 row, i32 steps, i32 pairing)
+{
+    if (pairing == LIMB_SINGLE)
+        return row * LIMB_PITCH(steps);
+    return ((row >> 4) * 8 + (row & 7)) * 2 * LIMB_PITCH(steps) + (row >> 3 & 1);
 }
 
 FUNCTION i32 greatest_of_four(LOCAL const i32 *p)
@@ -85,8 +97,8 @@ FUNCTION i32 greatest_of_four(LOCAL const i32 *p)
  * with a barrier.
  */
 FUNCTION u32 quantize_limbs(GLOBAL const u8 *value, GLOBAL const u8 *packed, i32 head, i32 g, LOCAL const i32 *tokens,
-                            i32 rows, i32 items, i32 steps, LOCAL i32 *exponents, LOCAL i32 *scratch, LOCAL i32 *tops,
-                            LOCAL u32 *limbs, const ckv_params p)
+                            i32 rows, i32 items, i32 steps, i32 pairing, LOCAL i32 *exponents, LOCAL i32 *scratch,
+                            LOCAL i32 *tops, LOCAL u32 *limbs, const ckv_params p)
 {
     GLOBAL const i16 *of_head = (GLOBAL const i16 *)(packed + p.at_exponents) + (i64)head * p.value_dim;
     const i32 id = local_id(), part = id & 3;
@@ -128,8 +140,8 @@ FUNCTION u32 quantize_limbs(GLOBAL const u8 *value, GLOBAL const u8 *packed, i32
                 u32 v[8];
                 i32 of_octet;
                 load_octet(from, token < 0 ? NO_CHANNEL : 32 * s + 8 * part, vector, v, p);
-                of_octet = store_limbs(v, exponents + 32 * s + 8 * part, p.value_bits - top,
-                                       limbs + row * LIMB_PITCH(steps) + 16 * s + 2 * part);
+                of_octet = store_limbs(v, exponents + 32 * s + 8 * part, p.value_bits - top, pairing,
+                                       limbs + place_of_row(row, steps, pairing) + pairing * (16 * s + 2 * part));
                 greatest = of_octet > greatest ? of_octet : greatest;
             }
             if (again)

@@ -94,24 +94,24 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
         const i64 begin = panels[head], end = panels[head + 1];
         u32 a[MMA_TILES_MAX][2][STEPS_MAX][4];
         u64 sums[MMA_TILES_MAX][2];
-        bad |=
-            quantize_limbs(value, packed, head, g, tokens, rows, MMA_GROUP, steps, exponents, scratch, tops, shared, p);
+        bad |= quantize_limbs(value, packed, head, g, tokens, rows, MMA_GROUP, steps, LIMB_PAIRED, exponents, scratch,
+                              tops, shared, p);
         UNROLL for (i32 t = 0; t < tiles; t++)
         {
-            UNROLL for (i32 half_tile = 0; half_tile < 2; half_tile++)
+            LOCAL const u32 *limbs = shared + place_of_row(first_row + 16 * t, steps, LIMB_PAIRED) + 4 * part;
+            UNROLL for (i32 s = 0; s < steps; s++)
             {
-                LOCAL const u32 *limbs = shared + (first_row + 16 * t + 8 * half_tile) * LIMB_PITCH(steps) + 2 * part;
-                sums[t][half_tile] = 0u;
-                UNROLL for (i32 s = 0; s < steps; s++)
+                UNROLL for (i32 limb = 0; limb < 2; limb++)
                 {
-                    UNROLL for (i32 limb = 0; limb < 2; limb++)
-                    {
-                        const u32x2 two = load_u32x2(limbs + 16 * s + 8 * limb);
-                        a[t][limb][s][half_tile] = two.x;
-                        a[t][limb][s][half_tile + 2] = two.y;
-                    }
+                    const u32x4 four = load_u32x4(limbs + 32 * s + 16 * limb);
+                    a[t][limb][s][0] = four.x;
+                    a[t][limb][s][1] = four.y;
+                    a[t][limb][s][2] = four.z;
+                    a[t][limb][s][3] = four.w;
                 }
             }
+            sums[t][0] = 0u;
+            sums[t][1] = 0u;
         }
         BARRIER();
         UNROLL for (i32 stage = 0; stage < MMA_STAGES - 1; stage++)

@@ -156,8 +156,8 @@ FUNCTION void norm_tiles(i32 kind, GLOBAL const u8 *value, GLOBAL const u8 *pack
         u32x4 pieces[4];
         UNROLL for (i32 t = 0; t < tiles; t++)
         {
-            bad |= quantize_limbs(value, packed, head, g, tokens + TILE_ROWS * t, TILE_ROWS, items, steps, exponents,
-                                  scratch, tops + TILE_ROWS * t, shared, p);
+            bad |= quantize_limbs(value, packed, head, g, tokens + TILE_ROWS * t, TILE_ROWS, items, steps, LIMB_SINGLE,
+                                  exponents, scratch, tops + TILE_ROWS * t, shared, p);
             UNROLL for (i32 s = 0; s < steps; s++) UNROLL for (i32 limb = 0; limb < 2; limb++)
                 UNROLL for (i32 i = 0; i < tile_words(kind) / 2; i++)
             {

@@ -115,7 +115,7 @@ FUNCTION i32 row_tiles(const ckv_params p)
 }
 
 /* Grid: (chunks, Hkv * row tiles).  The greatest logit of each row within a chunk. */
-KERNEL(ckv_row_max, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
+KERNEL_RESIDENT(ckv_row_max, SCORE_GROUP, 4)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
     LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
     LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
