@@ -16,8 +16,8 @@ pytestmark = needs_ckv
 
 CAPTURE = SOURCE / "tests" / "data" / "smollm2-135m.safetensors"
 LIGHT = os.environ.get("CKV_TEST_LIGHT") == "1"
-FILES = 40 if LIGHT else 300
-GPU_FILES = 12 if LIGHT else 100
+FILES = 10 if LIGHT else 300
+GPU_FILES = 4 if LIGHT else 100
 PRETENDED = Path(os.environ.get("top_builddir", ".")) / "tests" / "sim" / "lib"
 TYPES = ("F32", "F16", "BF16")
 
@@ -66,6 +66,10 @@ def random_file(path, seed):
             random.integers(1, 40), "--sinks", random.integers(0, 5), "--pool", pool]
 
 
+needs_time = pytest.mark.skipif(LIGHT, reason="CKV_TEST_LIGHT: the reference takes long over the capture")
+
+
+@needs_time
 @pytest.mark.parametrize("isa", instruction_sets())
 @pytest.mark.parametrize("options", [[], ["--keep", "0.1", "--alpha", "0.25", "--pool", "avg:5", "--sinks", "4"]])
 def test_capture(tmp_path, isa, options):
@@ -96,6 +100,7 @@ def gpu(request):
     return request.param
 
 
+@needs_time
 def test_capture_on_gpus(tmp_path, gpu):
     for options in [[], ["--keep", "0.1", "--alpha", "0.25", "--pool", "avg:5"]]:
         want = dump(CAPTURE, tmp_path / "ref", "ref", None, 1, *options)
