@@ -31,4 +31,24 @@ struct ckv_plan {
     float pool_inverse;   /* RN(1/width) */
 };
 
+/* Entries of a head that stage 2 keeps. */
+static inline int64_t ckv_plan_stage2_slots(const ckv_plan *plan)
+{
+    return plan->budget - (plan->stage1 > plan->forced ? plan->stage1 : plan->forced);
+}
+
+/* What force leaves to both stages: positions [*low, *high), and 0 or more of them (spec 6.2). */
+static inline void ckv_plan_candidates(const ckv_plan *plan, int64_t *low, int64_t *high)
+{
+    int64_t recent = plan->recent < plan->budget ? plan->recent : plan->budget;
+    *low = plan->forced - recent;
+    *high = plan->tokens - recent;
+}
+
+/* Budgets of all tokens or of none need no ranking (spec 2.4). */
+static inline int ckv_plan_is_trivial(const ckv_plan *plan)
+{
+    return plan->budget == 0 || plan->budget == plan->tokens;
+}
+
 #endif

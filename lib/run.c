@@ -212,12 +212,6 @@ static ckv_status read_selection(const ckv_plan *plan, const ckv_selection *give
     return CKV_OK;
 }
 
-/* Budgets of all tokens or of none need no ranking (spec 2.4). */
-static int is_trivial(const ckv_plan *plan)
-{
-    return plan->budget == 0 || plan->budget == plan->tokens;
-}
-
 static void keep_trivially(const ckv_plan *plan, const ckv_kept *kept)
 {
     kept->offsets[0] = 0;
@@ -305,7 +299,7 @@ ckv_status ckv_select(const ckv_plan *plan, const ckv_tensor *attention, const c
         status = ckv_regions_check(&c.regions);
     if (status != CKV_OK)
         return status;
-    if (is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
+    if (ckv_plan_is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
         keep_trivially(plan, &kept);
     else if (plan->backend->device != NULL)
         return close_run(plan->backend->device->select(plan, &a, &v, &kept, &c.launch), &c, 0, run);
@@ -418,7 +412,7 @@ ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_te
         status = ckv_regions_check(&c.regions);
     if (status != CKV_OK)
         return status;
-    if (is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
+    if (ckv_plan_is_trivial(plan) && c.launch.memory == CKV_MEMORY_HOST)
         keep_trivially(plan, &kept);
     else if (plan->backend->device != NULL)
         return close_run(plan->backend->device->evict(plan, &q, &k, &v, projection, &kept, &c.launch), &c,

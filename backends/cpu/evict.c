@@ -56,11 +56,6 @@ int ckv_cpu_skip_sizes(const ckv_plan *plan, size_t *total)
     return lay_out(plan, NULL, &j, &own) && ckv_add_block(total, own, 1);
 }
 
-static int64_t stage2_slots(const ckv_plan *plan)
-{
-    return plan->budget - (plan->stage1 > plan->forced ? plan->stage1 : plan->forced);
-}
-
 /*
  * In multiply-adds of the norm, measured: what a row's bound takes, and its share of the
  * factor.  Bounds leave out half of the rows that they can; so they must cost far less.
@@ -73,7 +68,7 @@ int ckv_cpu_skip_pays(const ckv_plan *plan)
     double factor = 4 * dim * dim * dim + 16 * (double)plan->group * dim * dim;
     if (plan->skip == 0 || plan->hidden == 0 || plan->value_dim == 0)
         return 0;
-    return 4 * (bound * n + factor) < (n - (double)stage2_slots(plan)) * norm;
+    return 4 * (bound * n + factor) < (n - (double)ckv_plan_stage2_slots(plan)) * norm;
 }
 
 /* The rows that stage 2 keeps by their bounds. */
@@ -108,7 +103,7 @@ uint32_t ckv_cpu_select_skipping(const ckv_plan *plan, const ckv_tensor *attenti
                                  const ckv_kept *kept, void *workspace, int64_t *exact_norms)
 {
     job j = {.plan = plan, .attention = attention, .norm = norm};
-    int ranks = stage2_slots(plan) > 0;
+    int ranks = ckv_plan_stage2_slots(plan) > 0;
     uint32_t flags;
     size_t own;
     lay_out(plan, workspace, &j, &own);

@@ -254,14 +254,14 @@ static void select_head(const void *argument, int64_t g, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
-    int64_t recent = plan->recent < plan->budget ? plan->recent : plan->budget;
-    int64_t stage1 = plan->stage1 > plan->forced ? plan->stage1 : plan->forced;
-    head h = {.job = j, .g = g, .low = plan->forced - recent, .high = plan->tokens - recent};
+    int64_t stage2 = ckv_plan_stage2_slots(plan);
+    head h = {.job = j, .g = g};
     size_t size;
+    ckv_plan_candidates(plan, &h.low, &h.high);
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &h.s, &size);
     rank_by_attention(&h);
-    rank_by_score(&h, stage1 - plan->forced);
-    write_kept(&h, plan->budget - stage1);
+    rank_by_score(&h, plan->budget - plan->forced - stage2);
+    write_kept(&h, stage2);
 }
 
 uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,

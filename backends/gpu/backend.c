@@ -18,17 +18,6 @@ _Static_assert(CKV_KEPT_ALL == 0 && CKV_KEPT_FORCED == 1 && CKV_KEPT_STAGE1 == 2
                "KEPT_* of kernels/select.h");
 _Static_assert(sizeof(ckv_params) % 8 == 0 && sizeof(ckv_params) <= 1024, "OpenCL's least limit of arguments");
 
-typedef struct kernel {
-    const char *name;
-    ckv_gpu_route route;
-} kernel;
-
-static const kernel kernels[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group, route) {#name, CKV_GPU_##route},
-#include "kernels.def"
-#undef CKV_KERNEL
-};
-
 static void close_gpu(const ckv_context *context, ckv_gpu *gpu)
 {
     const ckv_gpu_driver *driver = gpu->driver;
@@ -53,12 +42,12 @@ static int load(ckv_gpu *gpu, char *log, size_t size)
     if (code != CKV_GPU_OK)
         return 0;
     for (int i = 0; i < CKV_GPU_KERNELS; i++) {
-        if (!ckv_gpu_has_route(driver, &gpu->info, kernels[i].route))
+        if (!ckv_gpu_has_route(driver, &gpu->info, ckv_gpu_kernel_list[i].route))
             continue;
-        code = driver->find_kernel(gpu->device, gpu->module, kernels[i].name, &gpu->kernels[i]);
+        code = driver->find_kernel(gpu->device, gpu->module, ckv_gpu_kernel_list[i].name, &gpu->kernels[i]);
         if (code != CKV_GPU_OK) {
             gpu->kernels[i] = NULL;
-            snprintf(log, size, "kernel %s: %s", kernels[i].name, driver->error(code));
+            snprintf(log, size, "kernel %s: %s", ckv_gpu_kernel_list[i].name, driver->error(code));
             return 0;
         }
     }

@@ -77,20 +77,8 @@ ckv_view ckv_gpu_view(const ckv_tensor *view)
     return v;
 }
 
-static const int buffer_counts[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = buffers,
-#include "kernels.def"
-#undef CKV_KERNEL
-};
-
-static const char *const names[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = #name,
-#include "kernels.def"
-#undef CKV_KERNEL
-};
-
-static const uint32_t group_sizes[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = group,
+const ckv_gpu_kernel_info ckv_gpu_kernel_list[CKV_GPU_KERNELS] = {
+#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = {#name, buffers, group, CKV_GPU_##route},
 #include "kernels.def"
 #undef CKV_KERNEL
 };
@@ -98,7 +86,8 @@ static const uint32_t group_sizes[CKV_GPU_KERNELS] = {
 void ckv_gpu_run(ckv_gpu_call *call, int kernel, int64_t groups_x, int64_t groups_y, void *const *buffers)
 {
     ckv_gpu_argument arguments[8];
-    int count = buffer_counts[kernel];
+    const ckv_gpu_kernel_info *info = &ckv_gpu_kernel_list[kernel];
+    int count = info->buffers;
     for (int i = 0; i < count; i++)
         arguments[i] = (ckv_gpu_argument){buffers[i], 0};
     arguments[count] = (ckv_gpu_argument){&call->params, sizeof call->params};
@@ -106,11 +95,11 @@ void ckv_gpu_run(ckv_gpu_call *call, int kernel, int64_t groups_x, int64_t group
         int64_t rest = groups_y - first;
         ckv_gpu_launch launch = {.kernel = call->gpu->kernels[kernel],
                                  .groups = {(uint32_t)groups_x, (uint32_t)(rest < GRID_Y_MAX ? rest : GRID_Y_MAX), 1},
-                                 .group_size = {group_sizes[kernel], 1, 1},
+                                 .group_size = {info->group, 1, 1},
                                  .arguments = arguments,
                                  .count = count + 1};
         call->params.first_group = (i32)first;
-        call->doing = names[kernel];
+        call->doing = info->name;
         call->code = call->gpu->driver->launch(call->gpu->device, call->stream, &launch);
     }
 }

@@ -2,9 +2,6 @@
 /* Launches of the compaction (kernels/compact.h). */
 #include "gpu.h"
 
-#define GROUP 128
-#define SLICE 16
-
 /* The greatest unit that all of the addresses and strides are multiples of. */
 static i32 unit_of(uint64_t all)
 {
@@ -29,8 +26,9 @@ void ckv_gpu_compact(ckv_gpu_call *call, const ckv_tensor *from, const ckv_kept 
     units = (int64_t)p->row_elements * (p->element_bytes / p->unit);
     if (from->data == to->data && from->buffer == to->buffer) {
         void *in_place[] = {moved[0], positions, call->workspace};
-        ckv_gpu_run(call, CKV_GPU_ckv_compact_in_place, (units + SLICE - 1) / SLICE, p->kv_heads, in_place);
+        ckv_gpu_run(call, CKV_GPU_ckv_compact_in_place, (units + COMPACT_SLICE - 1) / COMPACT_SLICE, p->kv_heads,
+                    in_place);
         return;
     }
-    ckv_gpu_run(call, CKV_GPU_ckv_compact, (p->budget * units + GROUP - 1) / GROUP, p->kv_heads, moved);
+    ckv_gpu_run(call, CKV_GPU_ckv_compact, (p->budget * units + COMPACT_GROUP - 1) / COMPACT_GROUP, p->kv_heads, moved);
 }

@@ -8,9 +8,6 @@
  */
 #include "gpu.h"
 
-#define GROUP 128
-#define ROWS 8
-
 /* [Hkv, n] F32 in the workspace. */
 static ckv_tensor scores(const ckv_gpu_call *call, int64_t offset)
 {
@@ -20,17 +17,12 @@ static ckv_tensor scores(const ckv_gpu_call *call, int64_t offset)
     return view;
 }
 
-static int64_t stage2_slots(const ckv_plan *plan)
-{
-    return plan->budget - (plan->stage1 > plan->forced ? plan->stage1 : plan->forced);
-}
-
 /* The bound costs as much as dv outputs would; what it leaves is at least the slots. */
 int ckv_gpu_skips(const ckv_plan *plan)
 {
     int64_t candidates = plan->tokens - plan->forced;
     return plan->skip && (int64_t)plan->hidden * plan->group >= 16 * (int64_t)plan->value_dim &&
-           stage2_slots(plan) > 0 && stage2_slots(plan) * 2 <= candidates;
+           ckv_plan_stage2_slots(plan) > 0 && ckv_plan_stage2_slots(plan) * 2 <= candidates;
 }
 
 static void find_bounds(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection)
@@ -45,8 +37,8 @@ static void find_bounds(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
     p->at_exponents = packed->memory.offset + packed->exponents;
     p->at_bases = packed->memory.offset + packed->bases;
     p->value = ckv_gpu_view(value);
-    ckv_gpu_run(call, CKV_GPU_ckv_bound_matrix, (cells + GROUP - 1) / GROUP, p->kv_heads, matrix);
-    ckv_gpu_run(call, CKV_GPU_ckv_bound, (p->tokens + ROWS - 1) / ROWS, p->kv_heads, bound);
+    ckv_gpu_run(call, CKV_GPU_ckv_bound_matrix, (cells + BOUND_GROUP - 1) / BOUND_GROUP, p->kv_heads, matrix);
+    ckv_gpu_run(call, CKV_GPU_ckv_bound, (p->tokens + BOUND_ROWS - 1) / BOUND_ROWS, p->kv_heads, bound);
 }
 
 void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,

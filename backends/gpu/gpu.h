@@ -25,6 +25,7 @@ typedef int32_t i32;
 typedef uint32_t u32;
 typedef float f32;
 #include "kernels/params.h"
+#include "kernels/tiles.h"
 
 /* Every kernel's number. */
 enum {
@@ -33,6 +34,16 @@ enum {
 #undef CKV_KERNEL
     CKV_GPU_KERNELS
 };
+
+/* What kernels.def says of each (call.c). */
+typedef struct ckv_gpu_kernel_info {
+    const char *name;
+    int buffers;
+    uint32_t group;
+    ckv_gpu_route route;
+} ckv_gpu_kernel_info;
+
+extern const ckv_gpu_kernel_info ckv_gpu_kernel_list[CKV_GPU_KERNELS];
 
 /* What a context holds of its device. */
 typedef struct ckv_gpu {

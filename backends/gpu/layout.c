@@ -7,18 +7,16 @@
 
 #define WAVE_MAX 8        /* heads of a group whose unpooled attention is held at once: 32 bytes a (KV head, key) */
 #define KEYS_MAX 4096     /* of a work-group of the row statistics */
-#define KEY_TILE 128      /* SCORE_KEYS of kernels/score.h */
-#define ROW_TILE 32       /* SCORE_ROWS */
 #define OVERSUBSCRIBED 16 /* work-groups a compute unit that the row statistics aim at */
 
 /* Keys of one work-group: few enough that the device is busy, many enough that partial
  * results stay small. */
 static int32_t chunk_of(const ckv_plan *plan, const ckv_gpu *gpu)
 {
-    int64_t rows = ((int64_t)plan->group * plan->window + ROW_TILE - 1) / ROW_TILE * plan->kv_heads;
+    int64_t rows = ((int64_t)plan->group * plan->window + SCORE_ROWS - 1) / SCORE_ROWS * plan->kv_heads;
     int64_t wanted = (int64_t)gpu->info.compute_units * OVERSUBSCRIBED;
     int64_t chunks = rows == 0 || wanted <= 0 ? 1 : (wanted + rows - 1) / rows; /* units may be unknown: 0 */
-    int64_t chunk = ((plan->tokens + chunks - 1) / chunks + KEY_TILE - 1) / KEY_TILE * KEY_TILE;
+    int64_t chunk = ((plan->tokens + chunks - 1) / chunks + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS;
     return (int32_t)(chunk < KEYS_MAX ? chunk : KEYS_MAX);
 }
 
@@ -34,16 +32,13 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
 {
     const ckv_gpu *gpu = ckv_gpu_of(plan->context);
     size_t kv_heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, rows = (size_t)plan->window, total = 0;
-    int64_t recent = plan->recent < plan->budget ? plan->recent : plan->budget;
     int fits = ckv_add_product(&total, 1, CKV_WORKSPACE_ALIGNMENT); /* the flags word */
     rows *= (size_t)plan->query_heads;                              /* below 2^17 * 2^31 */
     memset(p, 0, sizeof *p);
     p->tokens = plan->tokens;
     p->budget = plan->budget;
     p->stage1 = plan->stage1;
-    p->recent = plan->recent;
-    p->low = plan->forced - recent;
-    p->high = plan->tokens - recent;
+    ckv_plan_candidates(plan, &p->low, &p->high);
     p->first_query = plan->queries - plan->window;
     p->query_heads = plan->query_heads;
     p->kv_heads = plan->kv_heads;
@@ -51,7 +46,6 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
     p->window = (i32)plan->window;
     p->head_dim = plan->head_dim;
     p->value_dim = plan->value_dim;
-    p->hidden = plan->hidden;
     p->chunk = chunk_of(plan, gpu);
     p->chunks = (i32)((plan->tokens + p->chunk - 1) / p->chunk);
     p->wave = plan->group < WAVE_MAX ? plan->group : WAVE_MAX;

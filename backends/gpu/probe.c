@@ -8,8 +8,6 @@
 #include "gpu.h"
 #include "lib/numeric.h"
 
-#define ITEMS 64
-#define WORDS 8
 #define SCALE 1.000244140625f /* 1 + 2^-12: its square needs 25 bits */
 #define STEP 0x1.000002p-3f
 #define TAKEN_OFF 1.00048828125f /* 1 + 2^-11, its square rounded */
@@ -27,11 +25,11 @@ static uint32_t leading_zeros(uint32_t u)
 }
 
 /* What item `id` must write (kernels/probe.h). */
-static void expect(uint32_t id, uint32_t word[WORDS])
+static void expect(uint32_t id, uint32_t word[PROBE_WORDS])
 {
     float step = (float)id * STEP, x = SCALE + step, product = x * x, down = -x * (float)id;
     int64_t big = (int64_t)(id * UINT64_C(0x123456789abcdef)) >> 3;
-    uint32_t other = (id + 17) % ITEMS;
+    uint32_t other = (id + 17) % PROBE_GROUP;
     word[0] = ckv_bits(product - TAKEN_OFF);
     word[1] = ckv_bits(fmaf(x, x, -product));
     word[2] = ckv_bits(down < -60.0f ? 0.0f : down > -0x1p-26f ? 1.0f : ckv_ref_exp(down));
@@ -49,11 +47,11 @@ static int run(const ckv_gpu *gpu, uint32_t *got, const char **doing)
     ckv_gpu_argument arguments[2];
     ckv_gpu_launch launch = {.kernel = gpu->kernels[CKV_GPU_ckv_probe],
                              .groups = {1, 1, 1},
-                             .group_size = {ITEMS, 1, 1},
+                             .group_size = {PROBE_GROUP, 1, 1},
                              .arguments = arguments,
                              .count = 2};
     ckv_gpu_memory memory;
-    size_t size = ITEMS * WORDS * sizeof *got;
+    size_t size = PROBE_GROUP * PROBE_WORDS * sizeof *got;
     int code;
     *doing = "allocating";
     code = driver->allocate(gpu->device, size, &memory);
@@ -75,9 +73,10 @@ static int run(const ckv_gpu *gpu, uint32_t *got, const char **doing)
 
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size)
 {
-    static const char *const subjects[WORDS] = {"contraction", "fma",           "the exponential", "integer division",
-                                                "i64 to f32",  "byte products", "shared memory",   "bit operations"};
-    uint32_t got[ITEMS * WORDS], want[WORDS];
+    static const char *const subjects[PROBE_WORDS] = {"contraction",      "fma",           "the exponential",
+                                                      "integer division", "i64 to f32",    "byte products",
+                                                      "shared memory",    "bit operations"};
+    uint32_t got[PROBE_GROUP * PROBE_WORDS], want[PROBE_WORDS];
     const char *doing;
     int code;
     memset(got, 0, sizeof got);
@@ -86,12 +85,12 @@ int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size)
         snprintf(reason, size, "probe kernel: %s failed: %s", doing, gpu->driver->error(code));
         return 0;
     }
-    for (uint32_t id = 0; id < ITEMS; id++) {
+    for (uint32_t id = 0; id < PROBE_GROUP; id++) {
         expect(id, want);
-        for (int i = 0; i < WORDS; i++)
-            if (got[id * WORDS + (uint32_t)i] != want[i]) {
+        for (int i = 0; i < PROBE_WORDS; i++)
+            if (got[id * PROBE_WORDS + (uint32_t)i] != want[i]) {
                 snprintf(reason, size, "probe kernel: wrong in %s (item %u: %08x, wanted %08x)", subjects[i],
-                         (unsigned)id, (unsigned)got[id * WORDS + (uint32_t)i], (unsigned)want[i]);
+                         (unsigned)id, (unsigned)got[id * PROBE_WORDS + (uint32_t)i], (unsigned)want[i]);
                 return 0;
             }
     }

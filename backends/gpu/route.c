@@ -111,18 +111,18 @@ int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps)
 {
     switch (route) {
     case CKV_GPU_MMA:
-        return steps <= 4 ? 128 : 64; /* MMA_ROWS of kernels/norm_mma.h */
+        return MMA_ROWS(steps <= 4 ? 2 : 1);
     case CKV_GPU_MFMA:
-        return 128; /* TILE_ROWS of kernels/norm_tiles.h, two tiles a wave */
+        return TILE_ROWS * 2;
     case CKV_GPU_WMMA:
     case CKV_GPU_WMMA12:
-        return 64; /* one tile a wave */
+        return TILE_ROWS;
     case CKV_GPU_DOT4:
-        return 8; /* DOT4_ROWS of kernels/norm_dot4.h */
+        return DOT4_ROWS;
     case CKV_GPU_ANY:
     case CKV_GPU_INT:
     case CKV_GPU_ROUTES:
         break;
     }
-    return 16; /* NORM_INT_ROWS of kernels/norm_int.h */
+    return NORM_INT_ROWS;
 }

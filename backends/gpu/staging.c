@@ -295,11 +295,6 @@ static ckv_status norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_
     return finish(&s);
 }
 
-static int is_trivial(const ckv_plan *plan)
-{
-    return plan->budget == 0 || plan->budget == plan->tokens;
-}
-
 static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norms,
                               const ckv_kept *kept, ckv_launch *launch)
 {
@@ -309,7 +304,7 @@ static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention,
         const ckv_tensor *const tensors[] = {attention, norms};
         begin(&s.call, plan, launch, 2, names, tensors);
         check_kept(&s.call, kept);
-        if (is_trivial(plan))
+        if (ckv_plan_is_trivial(plan))
             ckv_gpu_keep_all(&s.call, kept);
         else
             ckv_gpu_select(&s.call, attention, norms, kept);
@@ -339,11 +334,11 @@ static int32_t *fetch_counts(staging *s, const ckv_plan *plan)
 
 static int64_t norms_of(const ckv_plan *plan, const int32_t *counts)
 {
-    int64_t stage1 = plan->stage1 > plan->forced ? plan->stage1 : plan->forced, total = 0;
+    int64_t total = 0;
     if (counts == NULL)
         return plan->kv_heads * plan->tokens;
     for (int64_t g = 0; g < plan->kv_heads; g++)
-        total += plan->budget - stage1 + counts[g];
+        total += ckv_plan_stage2_slots(plan) + counts[g];
     return total;
 }
 
@@ -356,7 +351,7 @@ static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv
         const ckv_tensor *const tensors[] = {query, key, value};
         begin(&s.call, plan, launch, 3, names, tensors);
         check_kept(&s.call, kept);
-        if (is_trivial(plan))
+        if (ckv_plan_is_trivial(plan))
             ckv_gpu_keep_all(&s.call, kept);
         else
             ckv_gpu_evict(&s.call, query, key, value, projection, kept);

@@ -109,8 +109,7 @@ uint32_t ckv_ref_select(const ckv_plan *plan, const ckv_tensor *attention, const
         keep_greatest(plan, rank, plan->stage1 - plan->forced, CKV_KEPT_STAGE1, stage);
         for (int64_t i = 0; i < plan->tokens; i++)
             rank[i] = stage2_rank(plan, ckv_ref_get(attention, g, i), ckv_ref_get(norm, g, i));
-        keep_greatest(plan, rank, plan->budget - (plan->stage1 > plan->forced ? plan->stage1 : plan->forced),
-                      CKV_KEPT_STAGE2, stage);
+        keep_greatest(plan, rank, ckv_plan_stage2_slots(plan), CKV_KEPT_STAGE2, stage);
         at = write_kept(plan, stage, kept, at);
         kept->offsets[g + 1] = (int32_t)at;
     }

@@ -40,12 +40,13 @@
  *   when its results are there.  With ckv_run.memory = CKV_MEMORY_DEVICE every pointer
  *   of the call's tensors, selection and run is an address on the context's device
  *   (another device's is an error), except where `buffer` of the same struct is set:
- *   then it is a cl_mem, and the struct's pointers are byte offsets into it.  Such a call only enqueues work on
- *   ckv_run.stream: it does not allocate, wait or read back, so that it can be
- *   captured in a graph; inputs, outputs and workspace must live until the stream has
- *   done it.
+ *   then it is a cl_mem, and the struct's pointers are byte offsets into it.  Such a
+ *   call only enqueues work on ckv_run.stream: it does not allocate, wait or read back,
+ *   so that it can be captured in a graph; inputs, outputs and workspace must live until
+ *   the stream has done it.
  * Floating point: run calls and ckv_plan_create expect the default rounding mode
- *   (to nearest, ties to even) on every thread that works for them.  Flush-to-zero modes do not change a result (spec 3).
+ *   (to nearest, ties to even) on every thread that works for them.  Flush-to-zero
+ *   modes do not change a result (spec 3).
  * Determinism: equal inputs give equal bits, whatever the device, thread count
  *   or alignment (spec 1).
  *

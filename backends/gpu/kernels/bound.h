@@ -28,8 +28,6 @@
 #include "quantize.h"
 #include "select.h"
 
-#define BOUND_GROUP 128
-#define BOUND_ROWS 8
 #define BOUND_PITCH 512 /* the greatest value_dim */
 #define FAR_BELOW (-60) /* of an exponent, relative to the greatest */
 

@@ -9,9 +9,7 @@
 
 #include "number.h"
 
-#define COMPACT_GROUP 128
-#define COMPACT_SLICE 16 /* units of a row that a work-group moves in place */
-#define COMPACT_DEPTH 8  /* rows that an item holds at a time there */
+#define COMPACT_DEPTH 8 /* rows that an item holds at a time there */
 
 FUNCTION u64 load_unit(GLOBAL const u8 *p, i32 unit)
 {

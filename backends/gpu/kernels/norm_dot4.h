@@ -6,7 +6,6 @@
 
 #include "quantize.h"
 
-#define DOT4_ROWS 8
 #define DOT4_GROUP 128
 #define DOT4_PITCH 512 /* the greatest value_dim */
 #define DOT4_COLUMNS 4 /* an item's columns at once */

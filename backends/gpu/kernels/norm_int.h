@@ -5,9 +5,6 @@
 
 #include "quantize.h"
 
-#ifndef NORM_INT_ROWS
-#define NORM_INT_ROWS 16
-#endif
 #define NORM_INT_GROUP 128
 #define NORM_INT_PITCH 512 /* the greatest value_dim */
 

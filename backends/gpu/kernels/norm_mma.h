@@ -8,10 +8,8 @@
 #ifdef HAS_MMA
 
 #define MMA_GROUP 128
-#define MMA_WARPS 4
 #define MMA_TILES_MAX 2
 #define MMA_STAGES 4 /* panels on their way; a power of two */
-#define MMA_ROWS(tiles) (16 * MMA_WARPS * (tiles))
 
 /* Starts the copy of a panel to its stage. */
 FUNCTION void fetch_panel(GLOBAL const u8 *weights, i64 panel, i64 end, i32 stage, i32 steps, LOCAL u32 *stages)

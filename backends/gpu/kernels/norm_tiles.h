@@ -11,14 +11,12 @@
 #define TILE_MFMA 0   /* CDNA, 64 lanes */
 #define TILE_WMMA 1   /* RDNA 3, 32 lanes: each has a whole row of 16 channels */
 #define TILE_WMMA12 2 /* RDNA 4, 32 lanes */
-#define TILE_WAVES 4
 #define TILE_STAGES 2
 #define TILES_MAX 2     /* tiles of rows that a wave has */
 #define TILE_WORDS 8    /* the most words of an operand that a lane has of a step */
 #define TILE_ELEMENTS 8 /* the most results that a lane has of a tile */
 #define TILE_LANES(kind) ((kind) == TILE_MFMA ? 64 : 32)
 #define TILE_GROUP(kind) (TILE_WAVES * TILE_LANES(kind))
-#define TILE_ROWS (16 * TILE_WAVES) /* that a group quantises at once */
 #define TILE_SHARED(steps)                                                                                             \
     (TILE_ROWS * LIMB_PITCH(steps) > TILE_STAGES * PANEL_WORDS(steps) ? TILE_ROWS * LIMB_PITCH(steps)                  \
                                                                       : TILE_STAGES * PANEL_WORDS(steps))

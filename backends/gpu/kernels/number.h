@@ -5,6 +5,7 @@
 #define CKV_GPU_NUMBER_H
 
 #include "params.h"
+#include "tiles.h"
 
 /* Of ckv_dtype and the CKV_NONFINITE_* of ckv.h; backend.c holds them equal. */
 #define DTYPE_F32 1

@@ -18,10 +18,10 @@ typedef struct ckv_view {
 typedef struct ckv_params {
     ckv_view query, key, value, attention, norm, from, to;
 
-    i64 tokens, budget, stage1, recent, low, high; /* candidates are positions [low, high) */
-    i64 first_query;                               /* row of the query tensor that the window starts at */
-    i64 positions, offsets, stages;                /* bytes from the base of each output's buffer */
-    i64 flags;                                     /* of the flags word */
+    i64 tokens, budget, stage1, low, high; /* candidates are positions [low, high) */
+    i64 first_query;                       /* row of the query tensor that the window starts at */
+    i64 positions, offsets, stages;        /* bytes from the base of each output's buffer */
+    i64 flags;                             /* of the flags word */
 
     /* In the workspace. */
     i64 at_query;     /* f32 [Hq][w][d]          scaled, sanitised */
@@ -39,18 +39,17 @@ typedef struct ckv_params {
     i64 at_totals;    /* f32 [Hkv][2] */
 
     /* In the projection's buffer; layouts in backends/gpu/pack.h. */
-    i64 at_exponents, at_bases, at_shifts, at_weights, at_squares, at_sizes, at_panels, at_factors;
-    i64 panel_bytes;
+    i64 at_exponents, at_bases, at_shifts, at_weights, at_squares, at_sizes, at_panels;
 
-    i32 query_heads, kv_heads, group, window, head_dim, value_dim, hidden, queries;
-    i32 chunk;             /* keys per work-group of the row statistics, a multiple of the key tile */
-    i32 chunks;            /* ceil(tokens / chunk) */
-    i32 wave, wave_first;  /* heads of each group in at_heads, and the first of them */
-    i32 pool, pool_width;  /* CKV_POOL_* */
-    i32 value_bits, steps; /* 22 - B; groups of 4 or 32 channels a kernel route works in */
-    i32 columns;           /* outputs of a head, padded */
-    i32 listed;            /* 1: rows come from at_list, 0: all rows */
-    i32 reserved;
+    i32 query_heads, kv_heads, group, window, head_dim, value_dim;
+    i32 chunk;            /* keys per work-group of the row statistics, a multiple of the key tile */
+    i32 chunks;           /* ceil(tokens / chunk) */
+    i32 wave, wave_first; /* heads of each group in at_heads, and the first of them */
+    i32 pool, pool_width; /* CKV_POOL_* */
+    i32 value_bits;       /* 22 - B */
+    i32 columns;          /* outputs of a head, padded */
+    i32 listed;           /* 1: rows come from at_list, 0: all rows */
+    i32 reserved;         /* an even number of these */
     i32 row_elements, element_bytes, unit, want_stages;
     f32 scale, epsilon, window_inverse, group_inverse, pool_inverse, bound_slack, form_slack;
     i32 first_group; /* added to the second index of a group: grids are split */

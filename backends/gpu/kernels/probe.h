@@ -7,9 +7,6 @@
 
 #include "number.h"
 
-#define PROBE_GROUP 64
-#define PROBE_WORDS 8 /* an item's results */
-
 /* Grid: (1) */
 KERNEL(ckv_probe, PROBE_GROUP)(GLOBAL u8 *out, const ckv_params p)
 {

@@ -12,16 +12,11 @@
 
 #include "number.h"
 
-#ifndef SCORE_KEYS
-#define SCORE_KEYS 128
-#endif
-#define SCORE_ROWS 32
 #define SCORE_PER (SCORE_KEYS / 16)
 #define SCORE_GROUP 128 /* 16 columns of items by 8 rows of items */
 #define SCORE_DEPTH 16  /* channels in LOCAL memory at a time */
 #define KEY_PITCH (SCORE_KEYS + 4)
 #define ROW_PITCH (SCORE_ROWS + 4)
-#define REDUCE_GROUP 64
 
 /* Grid: (ceil(Hq * w * d / REDUCE_GROUP)).  Spec 4.1. */
 KERNEL(ckv_scale_query, REDUCE_GROUP)(GLOBAL const u8 *query, GLOBAL u8 *work, const ckv_params p)
