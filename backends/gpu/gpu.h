@@ -10,6 +10,7 @@
  *   layout.c    the workspace, and the params of a plan
  *   call.c      a call: views, launches, the first failure
  *   staging.c   calls on host memory: copies in, the call, copies out
+ *   measure.c   a stage timed in device memory
  *   score.c norm.c select.c compact.c evict.c   launches of each stage
  */
 #ifndef CKV_BACKENDS_GPU_H
@@ -120,6 +121,9 @@ void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor
 /* 1: ckv_gpu_evict leaves norms out; at_count then has those of the last list, after
  * plan's stage-2 slots a head. */
 int ckv_gpu_skips(const ckv_plan *plan);
+
+ckv_status ckv_gpu_measure(const ckv_plan *plan, ckv_stage stage, const ckv_inputs *inputs, int32_t repeats,
+                           double *seconds);
 
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
