@@ -12,6 +12,7 @@
 #include "devices.h"
 #include "sizes.h"
 #include "status.h"
+#include "tuning_store.h"
 
 #define STRINGIFY_(x) #x
 #define STRINGIFY(x) STRINGIFY_(x)
@@ -91,6 +92,8 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     if (status != CKV_OK)
         return status;
     status = ckv_tuning_read(&draft, options.parameters);
+    if (status == CKV_OK)
+        status = ckv_tuning_open(&draft);
     if (status == CKV_OK) {
         static const ckv_problem none = {0};
         ckv_tuning_settle(&draft, CKV_TUNE_CONTEXT, &none, &draft.parameters);
@@ -100,6 +103,7 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
         status = *out == NULL ? CKV_ERROR_NO_MEMORY : CKV_OK;
     }
     if (status != CKV_OK) {
+        ckv_tuning_close(&draft);
         if (draft.backend->close_device != NULL)
             draft.backend->close_device(&draft);
         return status;
@@ -112,6 +116,7 @@ void ckv_context_destroy(ckv_context *context)
 {
     if (context == NULL)
         return;
+    ckv_tuning_close(context);
     if (context->backend->close_device != NULL)
         context->backend->close_device(context);
     ckv_context_release(context, context);

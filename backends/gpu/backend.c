@@ -181,6 +181,7 @@ static void find_devices(const ckv_gpu_driver *driver, devices *all)
         .context_device_name = context_device_name,                                                                    \
         .open_device = target##_open,                                                                                  \
         .close_device = close_device,                                                                                  \
+        .identify = ckv_gpu_identify,                                                                                  \
         .workspace_size = workspace_size,                                                                              \
         .device = &ckv_gpu_stages,                                                                                     \
     };

@@ -4,6 +4,7 @@
  * of launches on one stream; what a kernel needs to know stands in ckv_params.
  *
  *   backend.c   the three tables, opening and closing a device
+ *   identity.c  what device it is, for tuning files
  *   probe.c     the kernel that a device must pass before it is used
  *   route.c     which kernels the norm takes
  *   pack.c      the projection in device memory; pack_*.c for a route
@@ -127,6 +128,9 @@ ckv_status ckv_gpu_measure(const ckv_plan *plan, ckv_stage stage, const ckv_inpu
 
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
+
+/* The backend's `identify`. */
+void ckv_gpu_identify(const ckv_context *context, ckv_device_identity *identity);
 
 extern const ckv_device_stages ckv_gpu_stages;
 
