@@ -12,6 +12,7 @@
 #define CKV_AUTOTUNE_WORKER_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -32,11 +33,11 @@ void worker_refuse(json_t *answer, const char *reason);
 /* ------------------------------------------------------------------ in who asks */
 
 struct worker {
-    const char *program;      /* NULL: this one */
-    const volatile int *stop; /* optional: set by a signal handler, ends the waiting */
-    pid_t process;            /* 0: none runs */
-    int requests, answers;    /* pipes */
-    char *text;               /* what came of an answer */
+    const char *program;               /* NULL: this one */
+    const volatile sig_atomic_t *stop; /* optional: set by a signal handler, ends the waiting */
+    pid_t process;                     /* 0: none runs */
+    int requests, answers;             /* pipes */
+    char *text;                        /* what came of an answer */
     size_t used, room;
     int starts;
 };

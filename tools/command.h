@@ -19,6 +19,8 @@ int command_evict(int argc, char **argv);
 int command_select(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_tune(int argc, char **argv);
+int command_tune_worker(int argc, char **argv); /* what command_tune starts */
 
 /* NULL after one error line. */
 ckv_context *command_context(const struct options *options);

@@ -42,25 +42,36 @@ void progress_begin(double work, size_t layers)
     bar.layers = layers;
 }
 
-void progress_stage(size_t index, int32_t layer, const char *stage, double work)
+static void draw(double share, const char *text)
 {
     char filled[BAR_WIDTH + 1];
-    double share;
 
-    bar.done += bar.current;
-    bar.current = work;
-    if (!bar.enabled || (bar.work < LONG_WORK && seconds() - bar.start < PATIENCE))
-        return;
-    share = bar.work > 0 ? bar.done / bar.work : 0;
     if (share > 1)
         share = 1;
     for (int i = 0; i < BAR_WIDTH; i++)
         filled[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
     filled[BAR_WIDTH] = '\0';
     on_screen = 1;
-    fprintf(stderr, "\r[%s] %3d%%  layer %d (%zu of %zu): %s\033[K", filled, (int)(share * 100), (int)layer, index + 1,
-            bar.layers, stage);
+    fprintf(stderr, "\r[%s] %3d%%  %s\033[K", filled, (int)(share * 100), text);
     fflush(stderr);
+}
+
+void progress_stage(size_t index, int32_t layer, const char *stage, double work)
+{
+    char text[120];
+
+    bar.done += bar.current;
+    bar.current = work;
+    if (!bar.enabled || (bar.work < LONG_WORK && seconds() - bar.start < PATIENCE))
+        return;
+    snprintf(text, sizeof text, "layer %d (%zu of %zu): %s", (int)layer, index + 1, bar.layers, stage);
+    draw(bar.work > 0 ? bar.done / bar.work : 0, text);
+}
+
+void progress_share(double share, const char *text)
+{
+    if (isatty(STDERR_FILENO) == 1)
+        draw(share, text);
 }
 
 void progress_note(const char *text)
