@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 20.0   /* seconds that a candidate may take beyond what the default explains */
+#define PATIENCE 10.0   /* seconds that a candidate may take beyond what the default explains */
 #define LIMITS_FROM 5.0 /* budgets below are too short to measure the machine's limits */
 #define ITEMS_MOST (TUNE_MOST * TUNE_MOST * SPACE_GROUPS)
 

@@ -10,6 +10,8 @@
 #define SAMPLE 20e-3     /* seconds that a sample takes at least, by repeats */
 #define REPEATS_MOST 20  /* of a sample */
 #define FIRST_LAUNCH 0.5 /* seconds beyond the deadline, before it is known how long one takes */
+#define SLOW 5           /* times the default's, beside patience: the time-out of a candidate */
+#define HOPELESS 4       /* times the default, by the model */
 #define PASSES 3         /* over the tunables, where they are searched one after another */
 
 /* What is known of a candidate. */
@@ -23,11 +25,12 @@ struct runner {
     struct found *found;
     struct seen *seen;
     size_t seen_count, seen_room;
-    double wall;  /* seconds of the default's first check and run, with all that they need */
-    int repeats;  /* of a sample */
-    int tried;    /* candidates that have raced */
-    int expected; /* candidates in all, as far as is known */
-    bool over;    /* no more is to be run */
+    double wall;    /* seconds of the default's first check and run, with all that they need */
+    int repeats;    /* of a sample */
+    int tried;      /* candidates that have raced */
+    int expected;   /* candidates in all, as far as is known */
+    bool raced_all; /* every candidate was in one race */
+    bool over;      /* no more is to be run */
 };
 
 static double now(const struct runner *r)
@@ -110,6 +113,20 @@ static size_t rank_along(const struct search *search, const struct candidate *ce
     return sort(all, count, ranked, most);
 }
 
+/* Without those that are hopeless by the model; of an exhaustive search none is. */
+static size_t promising(const struct runner *r, struct candidate *ranked, size_t count)
+{
+    const struct trials *trials = r->search->trials;
+    double base = trials->estimate(trials->self, r->search->group, &r->search->base);
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (base <= 0 || r->search->exhaustive ||
+            trials->estimate(trials->self, r->search->group, &ranked[i]) <= HOPELESS * base)
+            ranked[kept++] = ranked[i];
+    return kept;
+}
+
 /* ------------------------------------------------------------------ one candidate */
 
 static void reject(struct runner *r, const struct candidate *candidate, const char *reason)
@@ -125,14 +142,16 @@ static void reject(struct runner *r, const struct candidate *candidate, const ch
     *end = one;
 }
 
-/* How long the next request may take: a candidate's own time, and not beyond what is left
- * by more than one launch. */
-static double limit_of(const struct runner *r, bool is_default)
+/* How long the next request of so many runs may take: some times what the default takes,
+ * and not beyond what is left by more than one launch. */
+static double limit_of(const struct runner *r, bool is_default, int runs)
 {
     double left = r->search->deadline - now(r), launch = r->found->measured ? 2 * r->found->default_seconds : 0;
 
     left = (left > 0 ? left : 0) + fmax(launch, FIRST_LAUNCH);
-    return is_default ? left : fmin(left, r->search->patience + 10 * r->wall);
+    if (is_default)
+        return left;
+    return fmin(left, r->search->patience + 2 * r->wall + SLOW * runs * r->found->default_seconds);
 }
 
 static bool is_over(struct runner *r)
@@ -205,7 +224,7 @@ static bool is_right(struct runner *r, const struct candidate *candidate, bool i
         return seen->good;
     if (is_over(r))
         return false;
-    limit = limit_of(r, is_default);
+    limit = limit_of(r, is_default, 2);
     verdict = trials->check(trials->self, r->search->group, candidate, limit, reason);
     seen = add(r, candidate, take_verdict(r, candidate, verdict, limit, reason));
     if (trials->note != NULL)
@@ -225,7 +244,7 @@ static int ascending(const void *left, const void *right)
 static bool sample(struct runner *r, struct entrant *entrant, bool is_default)
 {
     const struct trials *trials = r->search->trials;
-    double seconds[REPEATS_MOST], limit = limit_of(r, is_default);
+    double seconds[REPEATS_MOST], limit = limit_of(r, is_default, 2);
     char reason[SEARCH_REASON] = "";
     enum verdict verdict =
         trials->time(trials->self, r->search->group, &entrant->candidate, r->repeats, limit, seconds, reason);
@@ -335,18 +354,50 @@ static void settle(struct runner *r, const struct entrant *list, int won)
 
 /* ------------------------------------------------------------------ the ways to search */
 
+/* A race of the two alone: what won among many may have been lucky. */
+static void confirm(struct runner *r, const struct candidate *center)
+{
+    struct entrant list[SEARCH_FEW + 1];
+    int entrants;
+
+    if (space_distance(r->search->group, center, &r->search->base) == 0)
+        return;
+    entrants = line_up(r, &r->search->base, center, 1, list);
+    race(r, list, entrants, false);
+    settle(r, list, winner(r, list, entrants));
+}
+
+/* Of a race in which all took part. */
+static void note_best(struct runner *r, const struct entrant *list, int entrants)
+{
+    double least = 1;
+
+    r->found->best = list[0].candidate;
+    for (int i = 1; i < entrants; i++) {
+        struct standing standing = race_standing(&list[0], &list[i]);
+
+        if (standing.rounds > 0 && standing.ratio < least) {
+            least = standing.ratio;
+            r->found->best = list[i].candidate;
+        }
+    }
+}
+
 /* The model's best few of all combinations. */
 static void search_product(struct runner *r)
 {
     struct candidate ranked[SEARCH_PRODUCT];
     struct entrant list[SEARCH_FEW + 1];
-    size_t count = search_rank(r->search, ranked, SEARCH_PRODUCT);
+    size_t count = promising(r, ranked, search_rank(r->search, ranked, SEARCH_PRODUCT));
     int entrants;
 
     r->expected = (int)(count < SEARCH_FEW + 1 ? count : SEARCH_FEW + 1);
     entrants = line_up(r, &r->search->base, ranked, count, list);
     race(r, list, entrants, false);
-    settle(r, list, winner(r, list, entrants));
+    settle(r, list, 0);
+    note_best(r, list, entrants);
+    r->raced_all = (double)r->seen_count == r->search->group->size && !r->over;
+    confirm(r, &list[winner(r, list, entrants)].candidate);
 }
 
 /* One tunable after another, from the default on, while it helps; then the outcome against
@@ -360,7 +411,7 @@ static void search_along(struct runner *r)
     for (int pass = 0; pass < PASSES && better && !r->over; pass++) {
         better = false;
         for (int32_t member = 0; member < r->search->group->count && !r->over; member++) {
-            size_t count = rank_along(r->search, &center, member, ranked, SPACE_VALUES);
+            size_t count = promising(r, ranked, rank_along(r->search, &center, member, ranked, SPACE_VALUES));
             int entrants = line_up(r, &center, ranked, count, list), won;
 
             race(r, list, entrants, false);
@@ -369,21 +420,16 @@ static void search_along(struct runner *r)
             center = list[won].candidate;
         }
     }
-    if (space_distance(r->search->group, &center, &r->search->base) == 0)
-        return;
-    r->tried = 0;
-    line_up(r, &r->search->base, &center, 1, list);
-    race(r, list, 2, false);
-    settle(r, list, winner(r, list, 2));
+    confirm(r, &center);
 }
 
-/* Every candidate against the default: the one of least ratio. */
-static bool best_of_all(struct runner *r, const struct candidate *ranked, size_t count, struct candidate *best)
+/* Every candidate against the default. */
+static void race_all(struct runner *r, const struct candidate *ranked, size_t count)
 {
+    struct candidate best = r->search->base;
     struct entrant list[SEARCH_FEW + 1];
     double least = 1;
 
-    *best = r->search->base;
     r->expected = (int)count;
     for (size_t from = 0; from < count && !r->over; from += SEARCH_FEW) {
         size_t some = count - from < SEARCH_FEW ? count - from : SEARCH_FEW;
@@ -395,11 +441,11 @@ static bool best_of_all(struct runner *r, const struct candidate *ranked, size_t
 
             if (standing.rounds > 0 && standing.ratio < least) {
                 least = standing.ratio;
-                *best = list[i].candidate;
+                best = list[i].candidate;
             }
         }
     }
-    return !r->over;
+    r->found->best = best;
 }
 
 /* What the search chose beside the best of all, in one race; the better of the two counts. */
@@ -412,12 +458,14 @@ static void search_all(struct runner *r)
     struct standing standing;
 
     found->searched = found->chosen;
-    if (count > 0 && best_of_all(r, ranked, count, &best)) {
+    if (count > 0 && !r->raced_all)
+        race_all(r, ranked, count);
+    best = found->best;
+    if (count > 0 && !r->over) {
         int entrants = line_up(r, &found->searched, &best, 1, list);
 
         race(r, list, entrants, true);
         found->exhaustive = !r->over;
-        found->best = best;
         found->searched_seconds = entrants == 2 ? race_median(&list[0]) : found->chosen_seconds;
         found->best_seconds = entrants == 2 ? race_median(&list[1]) : found->chosen_seconds;
         standing = race_standing(&list[0], &list[entrants - 1]);

@@ -6,7 +6,7 @@
  * sample of each in turn, so that what disturbs the machine meets all.  A candidate
  * whose bits are not the reference's, that fails, dies or does not come back is rejected
  * and the search goes on.  The default yields only to one that is faster beyond chance
- * (race.h).
+ * (race.h), in that race and in another one of the two alone.
  *
  * Nothing here runs a stage: that is the trials' part, so that tests can make up theirs.
  */

@@ -509,9 +509,10 @@ CKV_API void ckv_inputs_init(ckv_inputs *inputs);
 /*
  * Seconds of one stage of a plan: "score", "norm", "select", "compact" (of key and value,
  * not in place) or "evict".  `inputs` are in host memory; results go to memory of the
- * call's own.  One run is not counted, then seconds[0] to seconds[repeats - 1] are those of
- * one run each, repeats in [1, 1000]: by the device's events, in the device's memory, where
- * the backend has such; by a monotonic clock elsewhere.
+ * call's own.  One run is not counted (but one of a quarter of a second and more on the
+ * host), then seconds[0] to seconds[repeats - 1] are those of one run each, repeats in
+ * [1, 1000]: by the device's events, in the device's memory, where the backend has such; by
+ * a monotonic clock elsewhere.
  * No run call: it allocates, copies and waits.  The library itself never calls it.
  */
 CKV_API ckv_status ckv_measure(const ckv_plan *plan, const char *stage, const ckv_inputs *inputs, int32_t repeats,
