@@ -499,7 +499,9 @@ int ckv_tuning_file_write(const char *given, const ckv_tuning_entry *entries, in
     int lock, held, good = 0;
     memset(report, 0, sizeof *report);
     followed = realpath(given, NULL); /* a link to a file stays one */
-    if (strlen(followed == NULL ? given : followed) < sizeof path) {
+    if (given[0] == '\0') {
+        note(report, "%s", strerror(ENOENT));
+    } else if (strlen(followed == NULL ? given : followed) < sizeof path) {
         strcpy(path, followed == NULL ? given : followed);
         folder_of(path, folder);
         ckv_make_folders(folder);

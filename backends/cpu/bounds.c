@@ -13,8 +13,7 @@
 
 #include "factor.h"
 #include "lib/sizes.h"
-
-#define BLOCK 96 /* rows in a work item: a multiple of every kernel's query_rows */
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -52,17 +51,24 @@ static int lay_out(const ckv_plan *plan, job *j, char *at, size_t *total)
     return j->memory_size != 0;
 }
 
+/* Rows in a work item. */
+static int block_of(const ckv_plan *plan)
+{
+    return plan->parameters.value[CKV_CPU_BOUND_BLOCK];
+}
+
 /* One worker needs either at a time. */
 static size_t scratch_size(const ckv_plan *plan)
 {
     size_t factor = ckv_cpu_bounds_scratch(plan);
-    size_t rows = CKV_CPU_ROWS_MAX * CKV_CPU_BOUND_STRIDE * sizeof(float) + BLOCK * sizeof(ckv_cpu_bound);
+    size_t rows =
+        CKV_CPU_ROWS_MAX * CKV_CPU_BOUND_STRIDE * sizeof(float) + (size_t)block_of(plan) * sizeof(ckv_cpu_bound);
     return factor > rows ? factor : rows;
 }
 
 static int64_t blocks_of(const ckv_plan *plan)
 {
-    return (plan->tokens + BLOCK - 1) / BLOCK;
+    return (plan->tokens + block_of(plan) - 1) / block_of(plan);
 }
 
 int ckv_cpu_bound_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
@@ -94,12 +100,13 @@ static float upper_of(const ckv_cpu_bounds *head, const ckv_cpu_bound *row, doub
 static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
-    int64_t g = item / blocks_of(j->plan), first = item % blocks_of(j->plan) * BLOCK;
-    int count = j->plan->tokens - first < BLOCK ? (int)(j->plan->tokens - first) : BLOCK;
+    const int block = block_of(j->plan);
+    int64_t g = item / blocks_of(j->plan), first = item % blocks_of(j->plan) * block;
+    int count = j->plan->tokens - first < block ? (int)(j->plan->tokens - first) : block;
     ckv_cpu_bound *rows = (ckv_cpu_bound *)(void *)(j->scratch + (size_t)worker * j->scratch_size);
     const ckv_cpu_bounds *head = &j->heads[g];
     if (j->kernels->bound_rows(j->upper == NULL ? NULL : &head->factor, j->value, g, first, count,
-                               (float *)(void *)(rows + BLOCK), rows) != 0)
+                               (float *)(void *)(rows + block), rows) != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_VALUE, memory_order_relaxed);
     for (int i = 0; i < count && j->upper != NULL; i++) {
         float upper = upper_of(head, &rows[i], j->scale);

@@ -18,6 +18,7 @@
 #include "bounds.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -58,7 +59,8 @@ int ckv_cpu_skip_sizes(const ckv_plan *plan, size_t *total)
 
 /*
  * In multiply-adds of the norm, measured: what a row's bound takes, and its share of the
- * factor.  Bounds leave out half of the rows that they can; so they must cost far less.
+ * factor.  Bounds leave out half of the rows that they can; so they must cost less by a factor
+ * that is a tunable.
  */
 int ckv_cpu_skip_pays(const ckv_plan *plan)
 {
@@ -68,7 +70,8 @@ int ckv_cpu_skip_pays(const ckv_plan *plan)
     double factor = 4 * dim * dim * dim + 16 * (double)plan->group * dim * dim;
     if (plan->skip == 0 || plan->hidden == 0 || plan->value_dim == 0)
         return 0;
-    return 4 * (bound * n + factor) < (n - (double)ckv_plan_stage2_slots(plan)) * norm;
+    return plan->parameters.value[CKV_CPU_SKIP_FACTOR] * (bound * n + factor) <
+           (n - (double)ckv_plan_stage2_slots(plan)) * norm;
 }
 
 /* The rows that stage 2 keeps by their bounds. */
