@@ -264,6 +264,7 @@ static bool run(struct tune *tune)
     struct options *options = &tune->options.run;
     bool good;
 
+    catch_signals();
     tune_hide_file(tune);
     if (options->threads == 0)
         options->threads = threads_default();
@@ -280,7 +281,6 @@ static bool run(struct tune *tune)
     tune->remote.threads = options->threads;
     tune->remote.note = note;
     tune->remote.user = tune;
-    catch_signals();
     if (!tune->options.dry_run)
         search_items(tune);
     tune->seconds = timing_clock() - tune->start;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define RANKS_MOST 64 /* of a dry run */
+
 static json_t *text_or_null(const char *text)
 {
     return text == NULL || text[0] == '\0' ? json_null() : json_string(text);
@@ -64,12 +66,12 @@ static json_t *space_of(const struct space *space)
 
 static json_t *ranks_of(const struct item *item)
 {
-    struct candidate ranked[SEARCH_PRODUCT];
+    struct candidate ranked[RANKS_MOST];
     struct remote remote = {.plan = item->problem->plan};
     struct trials trials = remote_trials(&remote);
     struct search search = {
         .space = &item->problem->space, .group = &item->group, .base = item->base, .trials = &trials};
-    size_t count = search_rank(&search, ranked, SEARCH_PRODUCT);
+    size_t count = search_rank(&search, ranked, RANKS_MOST);
     json_t *list = json_array();
 
     for (size_t i = 0; i < count; i++) {

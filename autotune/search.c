@@ -18,6 +18,8 @@
 struct seen {
     struct candidate candidate;
     bool good;
+    bool raced;
+    struct candidate against; /* the first of the last race that it was in */
 };
 
 struct runner {
@@ -207,7 +209,7 @@ static struct seen *add(struct runner *r, const struct candidate *candidate, boo
         r->seen = grown;
         r->seen_room = room;
     }
-    r->seen[r->seen_count] = (struct seen){*candidate, good};
+    r->seen[r->seen_count] = (struct seen){.candidate = *candidate, .good = good};
     return &r->seen[r->seen_count++];
 }
 
@@ -323,6 +325,24 @@ static int winner(const struct runner *r, const struct entrant *list, int count)
     return won;
 }
 
+/* Whether the two have met: once is enough. */
+static bool has_met(struct runner *r, const struct candidate *candidate, const struct candidate *first)
+{
+    const struct seen *seen = find(r, candidate);
+
+    return seen != NULL && seen->raced && space_distance(r->search->group, &seen->against, first) == 0;
+}
+
+static void let_meet(struct runner *r, const struct candidate *candidate, const struct candidate *first)
+{
+    struct seen *seen = find(r, candidate);
+
+    if (seen != NULL) {
+        seen->raced = true;
+        seen->against = *first;
+    }
+}
+
 /* Those of the list that are right, behind the one that they are compared with. */
 static int line_up(struct runner *r, const struct candidate *first, const struct candidate *ranked, size_t count,
                    struct entrant *list)
@@ -334,6 +354,7 @@ static int line_up(struct runner *r, const struct candidate *first, const struct
     for (size_t i = 0; i < count && entrants <= SEARCH_FEW && !r->over; i++) {
         if (space_distance(r->search->group, &ranked[i], first) == 0 || !is_right(r, &ranked[i], false))
             continue;
+        let_meet(r, &ranked[i], first);
         list[entrants++].candidate = ranked[i];
     }
     r->tried += entrants - 1;
@@ -383,43 +404,50 @@ static void note_best(struct runner *r, const struct entrant *list, int entrants
     }
 }
 
-/* The model's best few of all combinations. */
-static void search_product(struct runner *r)
+/* From the center on, one tunable after another, while it helps. */
+static void descend(struct runner *r, struct candidate *center)
 {
-    struct candidate ranked[SEARCH_PRODUCT];
-    struct entrant list[SEARCH_FEW + 1];
-    size_t count = promising(r, ranked, search_rank(r->search, ranked, SEARCH_PRODUCT));
-    int entrants;
-
-    r->expected = (int)(count < SEARCH_FEW + 1 ? count : SEARCH_FEW + 1);
-    entrants = line_up(r, &r->search->base, ranked, count, list);
-    race(r, list, entrants, false);
-    settle(r, list, 0);
-    note_best(r, list, entrants);
-    r->raced_all = (double)r->seen_count == r->search->group->size && !r->over;
-    confirm(r, &list[winner(r, list, entrants)].candidate);
-}
-
-/* One tunable after another, from the default on, while it helps; then the outcome against
- * the default. */
-static void search_along(struct runner *r)
-{
-    struct candidate center = r->search->base, ranked[SPACE_VALUES];
+    struct candidate ranked[SPACE_VALUES];
     struct entrant list[SEARCH_FEW + 1];
     bool better = true;
 
     for (int pass = 0; pass < PASSES && better && !r->over; pass++) {
         better = false;
         for (int32_t member = 0; member < r->search->group->count && !r->over; member++) {
-            size_t count = promising(r, ranked, rank_along(r->search, &center, member, ranked, SPACE_VALUES));
-            int entrants = line_up(r, &center, ranked, count, list), won;
+            size_t count = promising(r, ranked, rank_along(r->search, center, member, ranked, SPACE_VALUES)), kept = 0;
+            int entrants, won;
 
+            for (size_t i = 0; i < count; i++)
+                if (!has_met(r, &ranked[i], center))
+                    ranked[kept++] = ranked[i];
+            entrants = line_up(r, center, ranked, kept, list);
             race(r, list, entrants, false);
             won = winner(r, list, entrants);
             better = better || won != 0;
-            center = list[won].candidate;
+            *center = list[won].candidate;
         }
     }
+}
+
+/* The model's best few of all combinations; where there are more, the neighbours of whom
+ * that finds; then the outcome against the default. */
+static void search_few(struct runner *r)
+{
+    struct candidate *ranked = calloc((size_t)CANDIDATES, sizeof *ranked), center = r->search->base;
+    struct entrant list[SEARCH_FEW + 1];
+    size_t count = ranked == NULL ? 0 : promising(r, ranked, search_rank(r->search, ranked, (size_t)CANDIDATES));
+    int entrants;
+
+    r->expected = (int)(count < SEARCH_FEW + 1 ? count : SEARCH_FEW + 1);
+    entrants = line_up(r, &center, ranked, count, list);
+    free(ranked);
+    race(r, list, entrants, false);
+    settle(r, list, 0);
+    note_best(r, list, entrants);
+    r->raced_all = (double)r->seen_count == r->search->group->size && !r->over;
+    center = list[winner(r, list, entrants)].candidate;
+    if (r->search->group->size > SEARCH_FEW + 1)
+        descend(r, &center);
     confirm(r, &center);
 }
 
@@ -514,10 +542,7 @@ void search_run(const struct search *search, struct found *found)
     if (search->model_only)
         return;
     if (start(&runner)) {
-        if (search->group->size <= SEARCH_PRODUCT)
-            search_product(&runner);
-        else
-            search_along(&runner);
+        search_few(&runner);
         if (search->exhaustive && !runner.over)
             search_all(&runner);
     }

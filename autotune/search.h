@@ -3,7 +3,8 @@
  * The search for a group's best values on one problem.
  *
  * The model ranks the candidates; the best few race against the default in rounds, one
- * sample of each in turn, so that what disturbs the machine meets all.  A candidate
+ * sample of each in turn, so that what disturbs the machine meets all.  Where there are more
+ * than a few, one tunable after another is varied from the winner on.  A candidate
  * whose bits are not the reference's, that fails, dies or does not come back is rejected
  * and the search goes on.  The default yields only to one that is faster beyond chance
  * (race.h), in that race and in another one of the two alone.
@@ -15,8 +16,7 @@
 
 #include "race.h"
 
-#define SEARCH_FEW 8       /* candidates that race at once */
-#define SEARCH_PRODUCT 256 /* combinations that are ranked as a whole; more: one tunable after another */
+#define SEARCH_FEW 8 /* candidates that race at once */
 #define SEARCH_REASON 160
 
 enum verdict {
