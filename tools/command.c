@@ -9,6 +9,18 @@
 #include <string.h>
 #include <time.h>
 
+/* A tuning file that cannot be used whole changes no result: said once. */
+static void warn_of_tuning(const ckv_context *context)
+{
+    static bool warned;
+    ckv_tuning_info info = {.struct_size = sizeof info};
+
+    if (!warned && ckv_tuning_status(context, &info) == CKV_OK && info.trouble) {
+        message_warning("tuning file %s", info.reason);
+        warned = true;
+    }
+}
+
 ckv_context *command_context(const struct options *options)
 {
     ckv_context_options wanted;
@@ -18,8 +30,10 @@ ckv_context *command_context(const struct options *options)
     wanted.backend = options->backend;
     wanted.device = options->device;
     wanted.threads = options->threads;
-    if (ckv_context_create(&wanted, &context) == CKV_OK)
+    if (ckv_context_create(&wanted, &context) == CKV_OK) {
+        warn_of_tuning(context);
         return context;
+    }
     if (options->backend_text == NULL)
         message_error("%s", ckv_error_detail());
     else

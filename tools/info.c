@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckv info: version, build, backends and devices, and why some cannot be used. */
+/* ckv info: version, build, backends and devices, why some cannot be used, tuning. */
 #include "command.h"
 
+#include "info_tuning.h"
 #include "message.h"
 
 #include <jansson.h>
@@ -78,7 +79,7 @@ static bool print_table(const ckv_context *context)
                                 : "no",
                info.available ? info.name : info.reason);
     }
-    return true;
+    return info_print_tuning(context);
 }
 
 static json_t *build_object(void)
@@ -107,7 +108,7 @@ static json_t *row_object(const ckv_device_info *info)
 
 static bool print_json(const ckv_context *context)
 {
-    json_t *object = json_object(), *rows = json_array();
+    json_t *object = json_object(), *rows = json_array(), *tuning;
     bool good = true;
 
     json_object_set_new(object, "version", json_string(ckv_version()));
@@ -120,6 +121,10 @@ static bool print_json(const ckv_context *context)
         if (good)
             json_array_append_new(rows, row_object(&info));
     }
+    tuning = good ? info_tuning_object(context) : NULL;
+    good = tuning != NULL;
+    if (good)
+        json_object_set_new(object, "tuning", tuning);
     if (good && (json_dumpf(object, stdout, JSON_INDENT(2)) != 0 || putchar('\n') == EOF)) {
         message_error("JSON report: cannot be written");
         good = false;
