@@ -132,7 +132,7 @@ END
     "$tool" defaults.json fast.json | grep -q '1 entries new or faster, 2 in all'
     "$tool" defaults.json slow.json | grep -q '0 entries new or faster, 2 in all'
     grep -q '"norm_block":192' defaults.json
-    ! grep -q '"norm_block":96' defaults.json
+    run ! grep -q '"norm_block":96' defaults.json
 }
 
 @test "the file that is shipped is sound" {
