@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char detail[512];
+static _Thread_local char detail[1024];
 
 const char *ckv_status_string(ckv_status status)
 {
@@ -44,11 +44,22 @@ const char *ckv_error_detail(void)
     return detail;
 }
 
+/* By way of a copy: a message may quote the one before. */
+ckv_status ckv_fail_list(ckv_status status, const char *format, va_list arguments)
+{
+    char text[sizeof detail];
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    if (length >= (int)sizeof text)
+        memcpy(text + sizeof text - sizeof "...", "...", sizeof "...");
+    memcpy(detail, text, sizeof text);
+    return status;
+}
+
 ckv_status ckv_fail(ckv_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(detail, sizeof detail, format, arguments);
+    ckv_fail_list(status, format, arguments);
     va_end(arguments);
     return status;
 }
