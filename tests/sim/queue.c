@@ -42,6 +42,11 @@ sim_event *sim_new_event(void)
 
 /* ---------------------------------------------------------------- what was asked for */
 
+static int number_of(const entry *e)
+{
+    return e->stream == NULL ? 0 : e->stream->number;
+}
+
 static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void say(const char *format, ...)
 {
@@ -61,7 +66,7 @@ static void say(const char *format, ...)
 static void write_down(const entry *e)
 {
     const sim_work *w = &e->work;
-    const int stream = e->stream == NULL ? 0 : e->stream->number;
+    const int stream = number_of(e);
     const unsigned long long bytes = w->bytes;
     switch (w->command) {
     case SIM_UPLOAD:
@@ -191,18 +196,22 @@ static void run(entry *e)
     discard(e);
 }
 
-/* Any one that may run, by the seed. */
+/* Any one that may run, by the seed: one of them all, or that of the oldest or of the
+ * newest stream, so that one stream gets far ahead of another. */
 static void run_one(void)
 {
+    const int order = sim_order();
+    entry *chosen = NULL;
     uint64_t count = 0;
     for (entry *e = queue; e != NULL; e = e->next)
-        count += (uint64_t)may_run(e);
-    uint64_t pick = count > 0 ? sim_random() % count : 0;
-    for (entry *e = queue; e != NULL; e = e->next)
-        if (may_run(e) && pick-- == 0) {
-            run(e);
-            return;
+        if (may_run(e)) {
+            count++;
+            if (chosen == NULL || (order == 0 && sim_random() % count == 0) ||
+                (order == 1 && number_of(e) < number_of(chosen)) || (order == 2 && number_of(e) > number_of(chosen)))
+                chosen = e;
         }
+    if (chosen != NULL)
+        run(chosen);
 }
 
 void sim_progress(void)

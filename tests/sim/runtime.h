@@ -58,6 +58,7 @@ void sim_lose(int error);
 int sim_lost(void);
 int sim_capturing(void);
 uint64_t sim_random(void);
+int sim_order(void);                   /* of streams, by the seed: see queue.c */
 int sim_kernel_fails(void);            /* the one that is to run now */
 const char *sim_error_name(int error); /* without the vendor's prefix, as "OUT_OF_MEMORY" */
 
