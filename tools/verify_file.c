@@ -51,6 +51,7 @@ static const struct field {
 };
 #define FIELDS (sizeof fields / sizeof fields[0])
 
+static const char *const backends[] = {"ref", "cpu", "cuda", "hip", "opencl"};
 static const char *const pools[] = {"none", "max", "avg"};
 static const char *const outputs[VERIFY_OUTPUTS] = {"attention", "norm", "rows"};
 
@@ -92,7 +93,8 @@ static bool put_all(struct output *output, const struct verify_problem *p, const
     bool good =
         output_metadata(output, "ckv.verify", "1") && output_metadata(output, "stage", verify_stages[found->stage]) &&
         output_metadata(output, "backend", found->backend) && output_metadata(output, "device", found->device) &&
-        output_metadata(output, "variant", found->variant) && output_metadata(output, "origin", found->origin) &&
+        output_metadata(output, "variant", found->variant) &&
+        output_metadata(output, "parameters", found->parameters) && output_metadata(output, "origin", found->origin) &&
         output_metadata(output, "difference", found->difference) && put_float(output, "epsilon", p->policy.epsilon) &&
         put_float(output, "scale", p->policy.scale) && output_metadata(output, "pool", pools[p->policy.pool]);
 
@@ -283,9 +285,11 @@ static void read_all(struct reading *r, struct verify_problem *p, struct verify_
         wrong(r, "ckv.verify", text_of(r, "ckv.verify"), "1");
     found->stage =
         (enum verify_stage)word(r, "stage", verify_stages, VERIFY_STAGES, "score, norm, select, compact or evict");
-    copy_text(r, "backend", found->backend, sizeof found->backend);
+    snprintf(found->backend, sizeof found->backend, "%s",
+             backends[word(r, "backend", backends, 5, "ref, cpu, cuda, hip or opencl")]);
     copy_text(r, "device", found->device, sizeof found->device);
     copy_text(r, "variant", found->variant, sizeof found->variant);
+    copy_text(r, "parameters", found->parameters, sizeof found->parameters);
     copy_text(r, "origin", found->origin, sizeof found->origin);
     copy_text(r, "difference", found->difference, sizeof found->difference);
     for (size_t i = 0; i < FIELDS; i++)

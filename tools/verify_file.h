@@ -8,7 +8,8 @@
 /* What is to be run on what. */
 struct verify_case {
     enum verify_stage stage;
-    char backend[16], device[16], variant[32];
+    char backend[16], device[16], variant[64];
+    char parameters[512];         /* of the context that showed it */
     char origin[160];             /* seed and number of the problem it was made of */
     char difference[VERIFY_TEXT]; /* as it was seen */
 };

@@ -89,6 +89,8 @@ static void judge(struct verify_gate *gate, struct verify_target *target, const 
         struct verify_count *count = &target->count[i];
         char text[VERIFY_TEXT];
 
+        if ((target->stages & 1u << i) == 0)
+            continue;
         count->problems++;
         count->bits += got[i].status == CKV_OK ? verify_bits(&want[i]) : 0;
         if (verify_same(stage, &want[i], &got[i], text))
@@ -117,7 +119,7 @@ static int solve_on(struct verify_gate *gate, struct verify_target *target, cons
     memset(got, 0, sizeof got);
     if (context == NULL)
         return EXIT_VERIFY_ERROR;
-    if (!verify_solve(context, gate->all.reference, p, VERIFY_ALL, VERIFY_PLACED, got))
+    if (!verify_solve(context, gate->all.reference, p, target->stages, VERIFY_PLACED, got))
         status = no_memory();
     target->seconds += command_clock() - start;
     target->work += verify_work(p);
@@ -186,6 +188,8 @@ static int settle(struct verify_gate *gate)
     if (!gate->failed && !verify_shrink(&shrink, found->stage, &gate->problem))
         message_warning("out of memory: the problem is not as small as it could be");
     gate->tries = shrink.tries;
+    snprintf(found->parameters, sizeof found->parameters, "%s",
+             gate->culprit->parameters[verify_target_index(gate->problem.threads)]);
     snprintf(name, sizeof name, "ckv-verify-%" PRIu64 "-%" PRIu64 ".safetensors", options->seed, gate->number);
     snprintf(gate->path, sizeof gate->path, "%s", options->output == NULL ? name : options->output);
     progress_wipe();

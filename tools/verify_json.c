@@ -28,8 +28,11 @@ static json_t *target_object(const struct verify_target *target)
     json_object_set_new(object, "stages", stages);
     for (int stage = 0; stage < VERIFY_STAGES; stage++) {
         const struct verify_count *count = &target->count[stage];
-        json_t *row = json_object();
+        json_t *row;
 
+        if ((target->stages & 1u << stage) == 0)
+            continue;
+        row = json_object();
         json_object_set_new(row, "stage", json_string(verify_stages[stage]));
         json_object_set_new(row, "problems", whole(count->problems));
         json_object_set_new(row, "bits", whole(count->bits));
@@ -46,6 +49,7 @@ static json_t *skip_object(const struct verify_skip *skip)
 
     json_object_set_new(object, "backend", json_string(skip->backend));
     json_object_set_new(object, "device", device(skip->device));
+    json_object_set_new(object, "variant", skip->variant[0] == '\0' ? json_null() : json_string(skip->variant));
     json_object_set_new(object, "reason", json_string(skip->reason));
     return object;
 }

@@ -62,11 +62,15 @@ static void put_target(const struct verify_gate *gate, const struct verify_targe
 {
     char name[VERIFY_NAME];
     bool culprit = target == gate->culprit;
+    int stages = 0;
+
+    for (int stage = 0; stage < VERIFY_STAGES; stage++)
+        stages += (target->stages & 1u << stage) != 0;
 
     verify_target_text(target, name, sizeof name);
     fputs("  <testsuite", stream);
     put_attribute(stream, "name", name);
-    fprintf(stream, " tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"0\" time=\"%.3f\">\n", VERIFY_STAGES,
+    fprintf(stream, " tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"0\" time=\"%.3f\">\n", stages,
             culprit && !gate->failed, culprit && gate->failed, target->seconds);
     fputs("    <properties>\n", stream);
     fputs("      <property name=\"device\"", stream);
@@ -76,9 +80,11 @@ static void put_target(const struct verify_gate *gate, const struct verify_targe
     for (int stage = 0; stage < VERIFY_STAGES; stage++) {
         const struct verify_count *count = &target->count[stage];
 
+        if ((target->stages & 1u << stage) == 0)
+            continue;
         fputs("    <testcase classname=\"ckv.verify.", stream);
         put_text(stream, name);
-        fprintf(stream, "\" name=\"%s\" time=\"%.3f\">\n", verify_stages[stage], target->seconds / VERIFY_STAGES);
+        fprintf(stream, "\" name=\"%s\" time=\"%.3f\">\n", verify_stages[stage], target->seconds / stages);
         if (culprit && (int)gate->found.stage == stage)
             put_finding(gate, stream);
         fprintf(stream, "      <system-out>%" PRIu64 " problems, %" PRIu64 " bits</system-out>\n", count->problems,
@@ -98,6 +104,8 @@ static void put_skip(const struct verify_skip *skip, FILE *stream)
     fputs("\" name=\"device", stream);
     put_text(stream, skip->device[0] == '\0' ? "" : " ");
     put_text(stream, skip->device);
+    put_text(stream, skip->variant[0] == '\0' ? "" : " ");
+    put_text(stream, skip->variant);
     fputs("\" time=\"0\">\n      <skipped", stream);
     put_attribute(stream, "message", skip->reason);
     fputs("/>\n    </testcase>\n  </testsuite>\n", stream);
@@ -118,13 +126,17 @@ bool verify_report_junit(const struct verify_gate *gate, FILE *stream, int statu
     const bool failed = gate->culprit != NULL && gate->failed, differs = gate->culprit != NULL && !gate->failed;
     const bool trouble = gate->culprit == NULL && status != 0;
     char digest[VERIFY_DIGEST] = "";
+    size_t stages = 0;
+
+    for (size_t i = 0; i < gate->all.count; i++)
+        for (int stage = 0; stage < VERIFY_STAGES; stage++)
+            stages += (gate->all.targets[i].stages & 1u << stage) != 0;
 
     if (gate->digest != NULL && gate->culprit == NULL && !trouble)
         verify_digest_text(gate->digest, digest);
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"ckv verify\"", stream);
     fprintf(stream, " tests=\"%zu\" failures=\"%d\" errors=\"%d\" skipped=\"%zu\" time=\"%.3f\">\n",
-            gate->all.count * VERIFY_STAGES + gate->all.skip_count + trouble, differs, failed || trouble,
-            gate->all.skip_count, gate->seconds);
+            stages + gate->all.skip_count + trouble, differs, failed || trouble, gate->all.skip_count, gate->seconds);
     for (size_t i = 0; i < gate->all.count; i++)
         put_target(gate, &gate->all.targets[i], stream);
     for (size_t i = 0; i < gate->all.skip_count; i++)

@@ -33,9 +33,13 @@ int verify_gate_replay(struct verify_gate *gate)
         struct verify_target *target = &gate->all.targets[i];
         int own;
 
-        /* With --backend, all that it has. */
-        if (gate->options.backend_count == 0 && strcmp(target->variant, gate->found.variant) != 0)
-            continue;
+        /* With --backend, all that it has; else the very context. */
+        if (gate->options.backend_count == 0) {
+            if (strcmp(target->variant, gate->found.variant) != 0)
+                continue;
+            for (int at = 0; at < VERIFY_CONTEXTS; at++)
+                snprintf(target->parameters[at], VERIFY_PARAMETERS, "%s", gate->found.parameters);
+        }
         ran = true;
         own = replay_on(gate, target);
         status = own > status ? own : status;

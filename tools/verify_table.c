@@ -101,6 +101,8 @@ void verify_report_table(const struct verify_gate *gate)
         for (int stage = 0; stage < VERIFY_STAGES; stage++) {
             const struct verify_count *count = &target->count[stage];
 
+            if ((target->stages & 1u << stage) == 0)
+                continue;
             printf("%-8s %-6s %-24s %-8s %9" PRIu64 " %9" PRIu64 " %18s %10" PRIu64 "%s\n", target->backend,
                    target->device[0] == '\0' ? "-" : target->device, target->variant[0] == '\0' ? "-" : target->variant,
                    verify_stages[stage], count->problems, target->left_out, grouped(count->bits, number),
@@ -108,8 +110,9 @@ void verify_report_table(const struct verify_gate *gate)
         }
     }
     for (size_t i = 0; i < gate->all.skip_count; i++)
-        printf("%s%-8s %-6s not run: %s\n", i == 0 ? "\n" : "", gate->all.skips[i].backend,
-               gate->all.skips[i].device[0] == '\0' ? "-" : gate->all.skips[i].device, gate->all.skips[i].reason);
+        printf("%s%-8s %-6s %-24s not run: %s\n", i == 0 ? "\n" : "", gate->all.skips[i].backend,
+               gate->all.skips[i].device[0] == '\0' ? "-" : gate->all.skips[i].device,
+               gate->all.skips[i].variant[0] == '\0' ? "-" : gate->all.skips[i].variant, gate->all.skips[i].reason);
     print_difference(gate);
     printf("\n%" PRIu64 " problems in %.1f s: %s bits compared, %" PRIu64 " mismatches\n", gate->problems,
            gate->seconds, grouped(total.bits, number), total.differences);

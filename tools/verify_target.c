@@ -10,57 +10,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names that a variant can have on some machine; which of them this one has, a context says. */
-static const struct {
-    const char *variable;
-    const char *backends; /* that read it */
-    const char *names[9];
-} variants[] = {
-    {"CKV_CPU_ISA",
-     "cpu",
-     {"portable", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neon_dotprod", "neon_i8mm", NULL}},
-    {"CKV_GPU_NORM", "cuda hip opencl", {"int", "dot4", "mma", "mfma", "wmma", NULL}},
-};
-
 static const int32_t thread_counts[VERIFY_CONTEXTS] = {1, 2, 3, 7};
 
 /* ------------------------------------------------------------------ contexts */
 
-static ckv_status create(const struct verify_target *target, int32_t threads, ckv_context **context)
+#define FROM_ENVIRONMENT "CKV_"
+
+/* Context `at` of a target, not kept. */
+static ckv_status create(const struct verify_target *target, int at, ckv_context **context)
 {
-    const char *before = target->variable == NULL ? NULL : getenv(target->variable);
-    char *saved = before == NULL ? NULL : strdup(before);
+    char variable[VERIFY_VARIANT], *saved = NULL, *value = NULL;
     ckv_context_options options;
     ckv_status status;
 
     ckv_context_options_init(&options);
     options.backend = target->backend;
     options.device = target->device[0] == '\0' ? NULL : target->device;
-    options.threads = threads;
-    if (target->variable != NULL)
-        setenv(target->variable, target->variant, 1);
+    options.threads = thread_counts[at];
+    options.parameters = target->parameters[at][0] == '\0' ? NULL : target->parameters[at];
+    if (strncmp(target->variant, FROM_ENVIRONMENT, strlen(FROM_ENVIRONMENT)) == 0) {
+        snprintf(variable, sizeof variable, "%s", target->variant);
+        value = strchr(variable, '=');
+        *value++ = '\0';
+        saved = getenv(variable) == NULL ? NULL : strdup(getenv(variable));
+        setenv(variable, value, 1);
+    }
     status = ckv_context_create(&options, context);
     if (saved != NULL)
-        setenv(target->variable, saved, 1);
-    else if (target->variable != NULL)
-        unsetenv(target->variable);
+        setenv(variable, saved, 1);
+    else if (value != NULL)
+        unsetenv(variable);
     free(saved);
     return status;
 }
 
-const ckv_context *verify_target_context(struct verify_target *target, int32_t threads)
+int verify_target_index(int32_t threads)
 {
     int at = 0;
-    char text[VERIFY_NAME];
 
     while (at < VERIFY_CONTEXTS - 1 && thread_counts[at] < threads)
         at++;
-    if (target->contexts[at] != NULL)
-        return target->contexts[at];
-    if (create(target, thread_counts[at], &target->contexts[at]) == CKV_OK)
+    return at;
+}
+
+const ckv_context *verify_target_context(struct verify_target *target, int32_t threads)
+{
+    const int at = verify_target_index(threads);
+    char text[VERIFY_NAME];
+
+    if (target->contexts[at] != NULL || create(target, at, &target->contexts[at]) == CKV_OK)
         return target->contexts[at];
     verify_target_text(target, text, sizeof text);
-    message_error("%s: %s", text, ckv_error_detail());
+    message_error("%s: parameters '%s': %s", text, target->parameters[at], ckv_error_detail());
     return NULL;
 }
 
@@ -99,33 +100,121 @@ static bool add_skip(struct verify_targets *all, const struct verify_target *tar
     skip = &all->skips[all->skip_count++];
     snprintf(skip->backend, sizeof skip->backend, "%s", target->backend);
     snprintf(skip->device, sizeof skip->device, "%s", target->device);
+    snprintf(skip->variant, sizeof skip->variant, "%s", target->variant);
     snprintf(skip->reason, sizeof skip->reason, "%s", reason);
     return true;
 }
 
-/* The variants of a device that can be used; itself where it has none. */
-static bool add_variants(struct verify_targets *all, struct verify_target *target)
+/* ------------------------------------------------------------------ what may be tuned */
+
+static bool tunable(const ckv_context *context, int32_t index, ckv_tunable_info *info)
 {
-    size_t before = all->count;
+    memset(info, 0, sizeof *info);
+    info->struct_size = sizeof *info;
+    return index < ckv_tunable_count(context) && ckv_tunable_query(context, index, info) == CKV_OK;
+}
 
-    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-        if (strstr(variants[v].backends, target->backend) == NULL)
-            continue;
-        for (int i = 0; variants[v].names[i] != NULL; i++) {
-            struct verify_target one = *target;
-            bool good;
+static void value_text(const ckv_tunable_info *info, int32_t at, char *text, size_t size)
+{
+    if (info->labels != NULL)
+        snprintf(text, size, "%s=%s", info->name, info->labels[at]);
+    else
+        snprintf(text, size, "%s=%d", info->name, (int)info->values[at]);
+}
 
-            one.variable = variants[v].variable;
-            snprintf(one.variant, sizeof one.variant, "%s", variants[v].names[i]);
-            /* The first of a device stays open, so that the device does. */
-            good = create(&one, thread_counts[0], &one.contexts[0]) == CKV_OK;
-            if (good && !add_target(all, &one)) {
-                ckv_context_destroy(one.contexts[0]);
-                return false;
-            }
+/* One tunable's values, or the environment's words for them, make targets; with `fixed` below 0, the
+ * device as it comes.  The first context has that and nothing else; in the others every other
+ * tunable takes one value after another, so that values meet. */
+static void mix(struct verify_target *target, const ckv_context *device, int32_t fixed)
+{
+    ckv_tunable_info info;
+
+    for (int at = 0; at < VERIFY_CONTEXTS; at++) {
+        char *text = target->parameters[at];
+
+        snprintf(text, VERIFY_PARAMETERS, "%s", fixed < 0 ? "" : target->variant);
+        for (int32_t index = 0; at > 0 && tunable(device, index, &info); index++) {
+            char one[VERIFY_VARIANT];
+            int32_t value = (at - 1 + index) % info.count;
+            size_t used = strlen(text);
+
+            while (!ckv_tunable_allows(device, index, info.values[value]))
+                value = (value + 1) % info.count;
+            value_text(&info, value, one, sizeof one);
+            if (index != fixed && used + strlen(one) + 2 < VERIFY_PARAMETERS)
+                snprintf(text + used, VERIFY_PARAMETERS - used, "%s%s", used == 0 ? "" : ",", one);
         }
     }
-    return all->count > before || add_target(all, target);
+}
+
+/* What a tunable of a stage can make a difference to. */
+static unsigned stages_of(const char *stage)
+{
+    const enum verify_stage one = verify_stage_named(stage);
+
+    if (one == VERIFY_STAGES)
+        return VERIFY_ALL;
+    return 1u << one | (one == VERIFY_COMPACT ? 0u : 1u << VERIFY_EVICT);
+}
+
+static bool add_values(struct verify_targets *all, const struct verify_target *base, const ckv_context *device,
+                       int32_t index, const ckv_tunable_info *info)
+{
+    bool good = true;
+
+    for (int32_t at = 0; good && at < info->count; at++) {
+        struct verify_target target = *base;
+
+        target.stages = stages_of(info->stage);
+        value_text(info, at, target.variant, sizeof target.variant);
+        mix(&target, device, index);
+        good = ckv_tunable_allows(device, index, info->values[at]) ? add_target(all, &target)
+                                                                   : add_skip(all, &target, "not on this device");
+    }
+    return good;
+}
+
+/* Routes of the norm, of a backend that does not have them as a tunable. */
+static bool add_routes(struct verify_targets *all, const struct verify_target *base, const ckv_context *device)
+{
+    static const char *const routes[] = {"int", "dot4", "mma", "mfma", "wmma"};
+    bool good = true;
+
+    for (size_t i = 0; good && i < sizeof routes / sizeof routes[0]; i++) {
+        struct verify_target target = *base;
+
+        target.stages = stages_of("norm");
+        snprintf(target.variant, sizeof target.variant, "CKV_GPU_NORM=%s", routes[i]);
+        mix(&target, device, -1);
+        if (create(&target, 0, &target.contexts[0]) != CKV_OK)
+            continue; /* a route of other devices */
+        good = add_target(all, &target);
+        if (!good)
+            ckv_context_destroy(target.contexts[0]);
+    }
+    return good;
+}
+
+/* The device as it comes, unless a tunable of everything stands for it (the instruction set),
+ * and each value of each tunable. */
+static bool add_variants(struct verify_targets *all, const struct verify_target *base, const ckv_context *device)
+{
+    ckv_tunable_info info;
+    bool whole = false, routes = strcmp(base->backend, "cpu") != 0 && strcmp(base->backend, "ref") != 0, good = true;
+
+    for (int32_t index = 0; tunable(device, index, &info); index++) {
+        whole = whole || (info.labels != NULL && stages_of(info.stage) == VERIFY_ALL);
+        routes = routes && !(info.labels != NULL && strcmp(info.stage, "norm") == 0);
+    }
+    if (!whole) {
+        struct verify_target target = *base;
+
+        mix(&target, device, -1);
+        good = add_target(all, &target);
+    }
+    for (int32_t index = 0; good && tunable(device, index, &info); index++)
+        good = add_values(all, base, device, index, &info);
+    return good && (!routes || add_routes(all, base, device));
 }
 
 /* ------------------------------------------------------------------ what is wanted */
@@ -163,6 +252,7 @@ static int find_rows(struct verify_targets *all, const struct verify_wanted *wan
     for (int32_t i = 0; i < ckv_device_count(all->reference); i++) {
         ckv_device_info info = {.struct_size = sizeof info};
         struct verify_target target;
+        ckv_context *device = NULL;
 
         memset(&target, 0, sizeof target);
         if (ckv_device_query(all->reference, i, &info) != CKV_OK) {
@@ -175,15 +265,14 @@ static int find_rows(struct verify_targets *all, const struct verify_wanted *wan
         snprintf(target.name, sizeof target.name, "%s", info.name);
         if (info.device >= 0)
             snprintf(target.device, sizeof target.device, "%d", (int)info.device);
-        if (info.available && create(&target, thread_counts[0], &target.contexts[0]) != CKV_OK) {
+        target.stages = VERIFY_ALL;
+        if (info.available && create(&target, 0, &device) != CKV_OK) {
             if (!add_skip(all, &target, ckv_error_detail()))
                 return EXIT_VERIFY_ERROR;
         } else if (info.available) {
-            bool good = add_variants(all, &target);
+            bool good = add_variants(all, &target, device);
 
-            /* The device's own context is one of a target only where that has no variant. */
-            if (!good || all->targets[all->count - 1].variable != NULL)
-                ckv_context_destroy(target.contexts[0]);
+            ckv_context_destroy(device);
             if (!good)
                 return EXIT_VERIFY_ERROR;
         } else if (!add_skip(all, &target, info.reason)) {

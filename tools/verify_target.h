@@ -5,8 +5,10 @@
 
 #include "verify.h"
 
-#define VERIFY_CONTEXTS 4 /* of a target: numbers of threads */
-#define VERIFY_NAME 96
+#define VERIFY_CONTEXTS 4 /* of a target: numbers of threads, each with other values of what may be tuned */
+#define VERIFY_NAME 160
+#define VERIFY_VARIANT 64
+#define VERIFY_PARAMETERS 512
 
 struct verify_count {
     uint64_t problems, bits, differences, errors;
@@ -15,18 +17,21 @@ struct verify_count {
 struct verify_target {
     char backend[16], device[16]; /* the device's number, "" where the backend has none */
     char name[VERIFY_NAME];       /* of the device */
-    char variant[32];             /* "" where there is but one */
-    const char *variable;         /* of the environment that forces the variant; NULL: none */
-    ckv_context *contexts[VERIFY_CONTEXTS];
+    /* A tunable's value that all contexts have, "isa=avx2", or a variable of the environment,
+     * "CKV_GPU_NORM=int"; "": the device as it comes. */
+    char variant[VERIFY_VARIANT];
+    unsigned stages;                                     /* that the variant can make a difference to */
+    char parameters[VERIFY_CONTEXTS][VERIFY_PARAMETERS]; /* ckv_context_options.parameters */
+    ckv_context *contexts[VERIFY_CONTEXTS];              /* made when they are needed */
 
     struct verify_count count[VERIFY_STAGES];
     uint64_t left_out;    /* problems that would have taken too long */
     double seconds, work; /* of those that ran */
 };
 
-/* A row of ckv info that nothing runs on. */
+/* A row of ckv info, or a value of a tunable, that nothing runs on. */
 struct verify_skip {
-    char backend[16], device[16];
+    char backend[16], device[16], variant[VERIFY_VARIANT];
     char reason[256];
 };
 
@@ -49,10 +54,13 @@ struct verify_wanted {
 int verify_targets_find(struct verify_targets *all, const struct verify_wanted *wanted);
 void verify_targets_free(struct verify_targets *all);
 
+/* Which of its contexts has so many threads. */
+int verify_target_index(int32_t threads);
+
 /* NULL after one error line. */
 const ckv_context *verify_target_context(struct verify_target *target, int32_t threads);
 
-/* "cpu:0 avx2" */
+/* "cpu:0 isa=avx2" */
 void verify_target_text(const struct verify_target *target, char *text, size_t size);
 
 #endif
