@@ -104,7 +104,13 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     draft.pool = options.pool;
     draft.native_context = options.native_context;
     status = ckv_dispatch(&draft, &options);
+    if (status == CKV_OK)
+        status = ckv_tuning_read(&draft, options.parameters);
     if (status == CKV_OK) {
+        static const ckv_problem none = {0};
+        ckv_tuning_settle(&draft, CKV_TUNE_CONTEXT, &none, &draft.parameters);
+        if (draft.backend->apply_parameters != NULL)
+            draft.backend->apply_parameters(&draft);
         *out = ckv_context_allocate(&draft, sizeof draft, "context");
         status = *out == NULL ? CKV_ERROR_NO_MEMORY : CKV_OK;
     }

@@ -161,6 +161,12 @@ static const char *lacks(const ckv_backend *b)
     NEEDS(b, device_reason);
     NEEDS(b, device_rank);
     NEEDS(b, workspace_size);
+    if (b->tunable_count < 0 || b->tunable_count > CKV_TUNABLES_MAX)
+        return "tunable_count in its range";
+    if (b->tunable_count > 0) {
+        NEEDS(b, tunables);
+        NEEDS(b, tunable_model);
+    }
     if (b->device != NULL) {
         NEEDS(b->device, score);
         NEEDS(b->device, norm);

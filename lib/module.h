@@ -12,7 +12,7 @@
 #include "backend.h"
 
 /* Raised with every change of what core and modules share: the structs below, those of
- * backend.h, context.h, plan.h, projection.h and tensor.h, and what their functions mean. */
+ * backend.h, context.h, plan.h, projection.h, tensor.h and tuning.h, and what their functions mean. */
 #define CKV_MODULE_ABI 1
 
 #define CKV_MODULE_SYMBOL "ckv_module_entry"

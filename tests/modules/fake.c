@@ -147,7 +147,11 @@ __attribute__((constructor)) static void loaded(void)
         table.workspace_size = NULL;
     if (strcmp(wrong, "no evict") == 0)
         table.evict = NULL;
-    if (strcmp(wrong, "no norm of a device") == 0) {
+    if (strcmp(wrong, "no tunables") == 0)
+        table.tunable_count = 1;
+    if (strcmp(wrong, "too many tunables") == 0)
+        table.tunable_count = CKV_TUNABLES_MAX + 1;
+    if (strcmp(wrong, "no stage of a device") == 0) {
         static ckv_device_stages stages;
         table.device = &stages;
     }

@@ -14,11 +14,13 @@
 
 #define MAX_DEVICES 8
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Tells a thread that has it already: a call that a signal broke off, and whose handler
+ * jumped out of it, must not end in a test that waits for ever. */
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static struct runtime {
     int64_t calls, left; /* calls until the failure, 0: none is wanted */
     char fail[64];
-    int code, lost, capturing;
+    int code, lost, capturing, order;
     uint64_t random;
     char complaint[512];
     sim_device devices[SIM_PLATFORMS][MAX_DEVICES];
@@ -74,6 +76,11 @@ __attribute__((destructor)) static void report(void)
     fclose(file);
 }
 
+int sim_order(void)
+{
+    return r.order;
+}
+
 uint64_t sim_random(void)
 {
     return ckv_sim_next(&r.random) >> 16;
@@ -84,7 +91,10 @@ uint64_t sim_random(void)
 int sim_enter(const char *name)
 {
     int code = 0;
-    pthread_mutex_lock(&lock);
+    if (pthread_mutex_lock(&lock) != 0) {
+        fprintf(stderr, "# pretended device: %s, but an earlier call never came back\n", name);
+        abort();
+    }
     r.calls++;
     sim_progress();
     if (r.left > 0 && (strcmp(r.fail, "any") == 0 || strcmp(r.fail, "lost") == 0 || strcmp(r.fail, name) == 0))
@@ -267,6 +277,7 @@ void ckv_sim_seed(uint64_t seed)
 {
     pthread_mutex_lock(&lock);
     r.random = ckv_sim_spread(seed);
+    r.order = (int)(sim_random() % 3);
     pthread_mutex_unlock(&lock);
 }
 

@@ -278,7 +278,9 @@ static void test_broken_modules(void **state)
         {"no device_count", "its table lacks device_count"},
         {"no workspace_size", "its table lacks workspace_size"},
         {"no evict", "its table lacks evict"},
-        {"no norm of a device", "its table lacks score"},
+        {"no stage of a device", "its table lacks score"},
+        {"no tunables", "its table lacks tunables"},
+        {"too many tunables", "its table lacks tunable_count in its range"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[16], file[32];
