@@ -40,6 +40,8 @@ typedef struct ckv_sim_live {
     CONTROL(const char *, ckv_sim_logged, (void))                                                                        \
     /* 1: streams do not wait for events, as if nobody had asked them to. */                                             \
     CONTROL(void, ckv_sim_ignore_events, (int on))                                                                       \
+    /* Calls of a matrix instruction of matrix.h by kernels that ran, over all lanes. */                                 \
+    CONTROL(int64_t, ckv_sim_issued, (const char *name))                                                                 \
     /* Memory of a device as the vendor's call gives it, and its bytes as the host may touch them. */                    \
     CONTROL(void *, ckv_sim_allocate, (const char *backend, int device, int64_t bytes))                                  \
     CONTROL(void, ckv_sim_release, (void *memory))                                                                       \
