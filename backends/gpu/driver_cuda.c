@@ -426,6 +426,14 @@ static int owns(ckv_gpu_device *device, const void *base)
            ordinal == device->index;
 }
 
+/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    (void)stream;
+    return 1;
+}
+
 const ckv_gpu_driver ckv_gpu_cuda = {
     .name = "cuda",
     .target = CKV_GPU_CUDA,
@@ -459,4 +467,5 @@ const ckv_gpu_driver ckv_gpu_cuda = {
     .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };
