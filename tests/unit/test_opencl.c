@@ -20,7 +20,12 @@
 #define REGION 0x1220     /* CL_BUFFER_CREATE_TYPE_REGION */
 
 static ckv_opencl_functions cl;
-static cl_mem (*create_sub_buffer)(cl_mem memory, cl_mem_flags flags, unsigned kind, const void *region, cl_int *code);
+/* What the backend has no use for. */
+static struct {
+    cl_mem (*create_sub_buffer)(cl_mem memory, cl_mem_flags flags, unsigned kind, const void *region, cl_int *code);
+    cl_event (*create_user_event)(cl_context context, cl_int *code);
+    cl_int (*set_user_event)(cl_event event, cl_int status);
+} more;
 static cl_device_id device;
 static cl_platform_id platform;
 static const char *absent; /* why there is no device */
@@ -43,7 +48,9 @@ static const ckv_symbol symbols[] = {
 static const char *find_device(void)
 {
     static const char *const names[] = {"libOpenCL.so.1", NULL};
-    static const ckv_symbol more = {"clCreateSubBuffer", 0, 0};
+    static const ckv_symbol others[] = {{"clCreateSubBuffer", offsetof(__typeof__(more), create_sub_buffer), 0},
+                                        {"clCreateUserEvent", offsetof(__typeof__(more), create_user_event), 0},
+                                        {"clSetUserEventStatus", offsetof(__typeof__(more), set_user_event), 0}};
     static char reason[256];
     cl_uint count = 0;
     if (ckv_backend_opencl.device_count() == 0)
@@ -51,7 +58,7 @@ static const char *find_device(void)
     if (ckv_backend_opencl.device_count() > 1)
         return "several OpenCL devices: which is the first is not known here";
     if (!ckv_library_load(names, symbols, sizeof symbols / sizeof symbols[0], &cl, reason, sizeof reason) ||
-        !ckv_library_load(names, &more, 1, &create_sub_buffer, reason, sizeof reason))
+        !ckv_library_load(names, others, 3, &more, reason, sizeof reason))
         return reason;
     cl_platform_id platforms[16];
     if (cl.clGetPlatformIDs(16, platforms, &count) != CL_SUCCESS)
@@ -159,7 +166,7 @@ static cl_mem put(engine *e, const void *data, size_t bytes)
     assert_int_equal(code, CL_SUCCESS);
     memory = whole;
     if (e->parts) {
-        memory = create_sub_buffer(whole, CL_MEM_READ_WRITE, REGION, region, &code);
+        memory = more.create_sub_buffer(whole, CL_MEM_READ_WRITE, REGION, region, &code);
         assert_int_equal(code, CL_SUCCESS);
         cl.clReleaseMemObject(whole); /* the part holds it */
     }
@@ -298,13 +305,40 @@ static void test_sub_buffers(void **state)
     check(0, 12, 1, 1);
 }
 
-/* Each stage waits for the one before, and for the engine's own writes. */
+/* Each stage waits for the one before, and for the engine's own writes: V's is held back
+ * until after the call, which does not wait for it itself. */
 static void test_out_of_order(void **state)
 {
+    uint64_t norms;
+    engine e;
+    cl_int code;
     (void)state;
     if (absent != NULL)
         skip_because(absent);
     check(OUT_OF_ORDER, 0, 0, 20);
+    const uint64_t want = expected(&norms);
+    set_up(&e, OUT_OF_ORDER, 0, 0);
+    put_problem(&e);
+    const test_tensor *v = &e.p.tensor[TEST_VALUE];
+    const unsigned char *data = v->buffer.data;
+    unsigned char *nothing = calloc(v->buffer.size, 1);
+    assert_int_equal(
+        cl.clEnqueueWriteBuffer(e.queue, v->view.buffer, CL_TRUE, 0, v->buffer.size, nothing, 0, NULL, NULL),
+        CL_SUCCESS);
+    assert_int_equal(cl.clFinish(e.queue), CL_SUCCESS);
+    cl_event gate = more.create_user_event(e.context, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(
+        cl.clEnqueueWriteBuffer(e.queue, v->view.buffer, CL_FALSE, 0, v->buffer.size, data, 1, &gate, NULL),
+        CL_SUCCESS);
+    assert_ok(test_evict(&e.p));
+    cl.clFlush(e.queue);
+    nanosleep(&(const struct timespec){0, 200000000}, NULL);
+    assert_int_equal(more.set_user_event(gate, 0), CL_SUCCESS);
+    assert_int_equal(fetch_kept(&e), want);
+    cl.clReleaseEvent(gate);
+    free(nothing);
+    tear_down(&e);
 }
 
 /* A queue, a buffer and a context that do not belong: an error, and nothing is harmed. */
