@@ -25,6 +25,10 @@ typedef struct ckv_sim_live {
      * "kernel": the nth kernel that runs stops, and its device with it.  "lost": from the nth call on, all fail. */ \
     CONTROL(void, ckv_sim_fail, (const char *name, int64_t nth, int code))                                               \
     CONTROL(int64_t, ckv_sim_calls, (void)) /* so far, that could fail */                                                \
+    /* The names of the vendor's functions called since it was last asked, but for the naming of errors, each once. */   \
+    CONTROL(const char *, ckv_sim_called, (void))                                                                        \
+    /* Calls so far that needed a device current, and had this one. */                                                   \
+    CONTROL(int64_t, ckv_sim_used, (const char *backend, int device))                                                    \
     CONTROL(ckv_sim_live, ckv_sim_counts, (void))                                                                        \
     CONTROL(void, ckv_sim_reset, (void)) /* no failure, no lost device, no complaint */                                  \
     CONTROL(void, ckv_sim_seed, (uint64_t seed))                                                                         \
