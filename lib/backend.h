@@ -74,6 +74,14 @@ typedef struct ckv_backend {
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
 
+    /* What may be tuned; of the functions, `allowed` is optional and says what the device
+     * cannot run, `model` gives the value for want of a better one. */
+    const ckv_tunable *tunables;
+    int32_t tunable_count;
+    int (*tunable_allowed)(const ckv_context *context, int32_t index, int32_t value);
+    int32_t (*tunable_model)(const ckv_context *context, const ckv_problem *problem, int32_t index);
+    void (*apply_parameters)(ckv_context *context); /* optional: those of CKV_TUNE_CONTEXT are settled */
+
     /* Optional pair: the projection in a layout of the backend's own, made once with
      * it; size 0 on overflow. */
     size_t (*projection_size)(const ckv_context *context, const ckv_projection *projection);

@@ -90,11 +90,19 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     status = ckv_devices_choose(&draft, &options);
     if (status != CKV_OK)
         return status;
-    *out = ckv_context_allocate(&draft, sizeof draft, "context");
-    if (*out == NULL) {
+    status = ckv_tuning_read(&draft, options.parameters);
+    if (status == CKV_OK) {
+        static const ckv_problem none = {0};
+        ckv_tuning_settle(&draft, CKV_TUNE_CONTEXT, &none, &draft.parameters);
+        if (draft.backend->apply_parameters != NULL)
+            draft.backend->apply_parameters(&draft);
+        *out = ckv_context_allocate(&draft, sizeof draft, "context");
+        status = *out == NULL ? CKV_ERROR_NO_MEMORY : CKV_OK;
+    }
+    if (status != CKV_OK) {
         if (draft.backend->close_device != NULL)
             draft.backend->close_device(&draft);
-        return CKV_ERROR_NO_MEMORY;
+        return status;
     }
     **out = draft;
     return CKV_OK;

@@ -5,7 +5,7 @@
 
 #include <ckv/ckv.h>
 
-struct ckv_backend;
+#include "tuning.h"
 
 #define CKV_CONTEXT_FAILURES 16 /* later ones are not noted */
 
@@ -26,8 +26,10 @@ struct ckv_context {
     int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool;
-    void *native_context; /* a cl_context, or NULL */
-    int failures;         /* devices tried and not opened */
+    void *native_context;      /* a cl_context, or NULL */
+    ckv_parameters given;      /* by override or environment; source 0: not given */
+    ckv_parameters parameters; /* CKV_TUNE_CONTEXT */
+    int failures;              /* devices tried and not opened */
     ckv_device_failure failed[CKV_CONTEXT_FAILURES];
 };
 

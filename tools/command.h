@@ -19,6 +19,7 @@ int command_evict(int argc, char **argv);
 int command_select(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_verify(int argc, char **argv);
 
 /* NULL after one error line. */
 ckv_context *command_context(const struct options *options);

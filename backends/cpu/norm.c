@@ -10,8 +10,7 @@
 #include "lib/numeric.h"
 #include "lib/sizes.h"
 #include "panels.h"
-
-#define BLOCK 96 /* rows in a work item: a multiple of every kernel's norm_rows; 24 KB of q at dv 128 */
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -28,20 +27,32 @@ typedef struct job {
 
 /* One worker's scratch. */
 typedef struct scratch {
-    float *rows;     /* [BLOCK][dv] sanitised */
+    float *rows;     /* [block][dv] sanitised */
     int16_t *values; /* [dv] */
-    int16_t *q;      /* [BLOCK / norm_rows][steps][norm_rows][norm_step] */
-    int64_t *sums;   /* [BLOCK][lanes] */
-    int32_t *tops;   /* [BLOCK] R, or CKV_CPU_NO_EXPONENT */
-    float *total;    /* [BLOCK] over the heads of the group */
+    int16_t *q;      /* [block / norm_rows][steps][norm_rows][norm_step] */
+    int64_t *sums;   /* [block][lanes] */
+    int32_t *tops;   /* [block] R, or CKV_CPU_NO_EXPONENT */
+    float *total;    /* [block] over the heads of the group */
 } scratch;
+
+/* Rows in a work item. */
+static int32_t block_of(const ckv_plan *plan)
+{
+    return plan->parameters.value[CKV_CPU_NORM_BLOCK];
+}
+
+static int64_t blocks_of(const ckv_plan *plan)
+{
+    return (plan->tokens + block_of(plan) - 1) / block_of(plan);
+}
 
 static int lay_out(const ckv_plan *plan, char *at, scratch *s, size_t *total)
 {
     size_t dv = (size_t)plan->value_dim + CKV_CPU_STEP_MAX; /* the last step may be padded */
-    const size_t sizes[6] = {BLOCK * dv * sizeof(float),   dv * sizeof(int16_t),
-                             BLOCK * dv * sizeof(int16_t), BLOCK * CKV_CPU_SUM_LANES * sizeof(int64_t),
-                             BLOCK * sizeof(int32_t),      BLOCK * sizeof(float)};
+    const size_t block = (size_t)block_of(plan);
+    const size_t sizes[6] = {block * dv * sizeof(float),   dv * sizeof(int16_t),
+                             block * dv * sizeof(int16_t), block * CKV_CPU_SUM_LANES * sizeof(int64_t),
+                             block * sizeof(int32_t),      block * sizeof(float)};
     void *part[6];
     *total = 0;
     for (int i = 0; i < 6; i++) {
@@ -57,7 +68,7 @@ int ckv_cpu_norm_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
 {
     scratch s;
     sizes->shared = CKV_WORKSPACE_ALIGNMENT;
-    sizes->items = (size_t)plan->kv_heads * (size_t)((plan->tokens + BLOCK - 1) / BLOCK);
+    sizes->items = (size_t)plan->kv_heads * (size_t)blocks_of(plan);
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 
@@ -78,7 +89,7 @@ static void multiply(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
     int32_t step = j->kernels->norm_step, tile = j->kernels->norm_rows, steps = j->panels.steps;
     int64_t panel_size = (int64_t)steps * j->kernels->norm_columns * step * j->kernels->norm_weight_size;
-    memset(s->sums, 0, (size_t)(BLOCK * CKV_CPU_SUM_LANES) * sizeof *s->sums);
+    memset(s->sums, 0, (size_t)block_of(j->plan) * CKV_CPU_SUM_LANES * sizeof *s->sums);
     for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++)
         for (int64_t i = 0; i < rows; i += tile)
             j->kernels->norm_panel(j->panels.weights + p * panel_size, s->q + i * steps * step, steps,
@@ -99,11 +110,6 @@ static void add_norms(const job *j, int64_t head, int64_t rows, const scratch *s
     }
 }
 
-static int64_t blocks_of(const ckv_plan *plan)
-{
-    return (plan->tokens + BLOCK - 1) / BLOCK;
-}
-
 /* The position of the block's or list's row i. */
 static int64_t row_of(const job *j, int64_t g, int64_t i)
 {
@@ -114,14 +120,14 @@ static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
-    int64_t g = item / blocks_of(plan), first = item % blocks_of(plan) * BLOCK;
+    int64_t g = item / blocks_of(plan), first = item % blocks_of(plan) * block_of(plan);
     int64_t rows = (j->rows == NULL ? plan->tokens : j->counts[g]) - first;
     uint32_t bad = 0;
     size_t size;
     scratch s;
     if (rows <= 0)
         return;
-    rows = rows < BLOCK ? rows : BLOCK;
+    rows = rows < block_of(plan) ? rows : block_of(plan);
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &s, &size);
     for (int64_t i = 0; i < rows; i++) {
         s.total[i] = 0.0f;

@@ -211,6 +211,10 @@ typedef struct ckv_context_options {
      * that calls can take its queues and cl_mems; retained.  "opencl" alone: CUDA and HIP
      * use the device's primary context, which engines share. */
     void *native_context;
+
+    /* Optional: values of tunables, "name=value,name=value" (see "tuning" below), that hold
+     * for all that is made from this context.  Beats the environment's CKV_PARAMETERS. */
+    const char *parameters;
 } ckv_context_options;
 
 /* Everything "auto". */
@@ -305,6 +309,50 @@ typedef struct ckv_plan_info {
 
 /* Set info->struct_size before the call. */
 CKV_API ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info);
+
+/* ------------------------------------------------------------------ tuning */
+
+/* Block sizes, instruction sets, routes: what makes a result faster or slower and never
+ * changes a bit of it.  Which there are depends on the backend; which values, on the device. */
+typedef struct ckv_tunable_info {
+    size_t struct_size;
+    const char *stage;         /* whose time it changes: "score", "norm", "select", "compact", "evict" or "all" */
+    const char *name;          /* unique within the backend */
+    const char *meaning;       /* one line */
+    int32_t count;             /* of values */
+    const int32_t *values;     /* ascending; ckv_tunable_allows tells which of them this device takes */
+    const char *const *labels; /* the values' names, or NULL where numbers say it all */
+} ckv_tunable_info;
+
+/* Set info->struct_size before the call; index in [0, ckv_tunable_count).  What it points
+ * to lives as long as the context. */
+CKV_API int32_t ckv_tunable_count(const ckv_context *context);
+CKV_API ckv_status ckv_tunable_query(const ckv_context *context, int32_t index, ckv_tunable_info *info);
+CKV_API int32_t ckv_tunable_allows(const ckv_context *context, int32_t index, int32_t value);
+
+/* Who settled a value, the first that knew one. */
+enum {
+    CKV_SOURCE_OVERRIDE = 1,     /* ckv_context_options.parameters */
+    CKV_SOURCE_ENVIRONMENT = 2,  /* CKV_PARAMETERS, CKV_CPU_ISA, CKV_GPU_NORM */
+    CKV_SOURCE_USER_FILE = 3,    /* tuned on this device */
+    CKV_SOURCE_SHIPPED_FILE = 4, /* tuned on such a device, and shipped with the library */
+    CKV_SOURCE_DEVICE = 5,       /* tuned on this device, for another problem */
+    CKV_SOURCE_ARCHITECTURE = 6, /* tuned on a device of the same architecture */
+    CKV_SOURCE_VENDOR = 7,       /* tuned on a device of the same vendor */
+    CKV_SOURCE_MODEL = 8         /* worked out from what the device says of itself */
+};
+
+/* "override", "environment", ...; never NULL. */
+CKV_API const char *ckv_source_string(int32_t source);
+
+typedef struct ckv_parameter {
+    size_t struct_size;
+    int32_t value;
+    int32_t source; /* CKV_SOURCE_* */
+} ckv_parameter;
+
+/* What a plan runs with.  Set parameter->struct_size before the call; index as above. */
+CKV_API ckv_status ckv_plan_parameter(const ckv_plan *plan, int32_t index, ckv_parameter *parameter);
 
 /* ------------------------------------------------------------------ running */
 

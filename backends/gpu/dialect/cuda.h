@@ -12,7 +12,7 @@ typedef float f32;
 
 #define GLOBAL
 #define LOCAL
-#define LOCAL_ARRAY __shared__ __align__(16)
+#define LOCAL_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 #define FUNCTION static __device__ __forceinline__
 #define KERNEL(name, group) extern "C" __global__ void __launch_bounds__(group) name
 /* ... of which `least` groups should fit a multiprocessor: what its registers are shared among. */

@@ -165,11 +165,11 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
     KERNEL_RESIDENT(name, MMA_GROUP, resident)                                                                         \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
     {                                                                                                                  \
-        LOCAL_ARRAY u32 shared[MMA_SHARED(steps, tiles)];                                                              \
-        LOCAL_ARRAY i32 exponents[32 * (steps)];                                                                       \
-        LOCAL_ARRAY i32 scratch[2 * MMA_GROUP];                                                                        \
-        LOCAL_ARRAY i32 tokens[MMA_ROWS(tiles)];                                                                       \
-        LOCAL_ARRAY i32 tops[MMA_ROWS(tiles)];                                                                         \
+        LOCAL_ARRAY(u32, shared, MMA_SHARED(steps, tiles));                                                            \
+        LOCAL_ARRAY(i32, exponents, 32 * (steps));                                                                     \
+        LOCAL_ARRAY(i32, scratch, 2 * MMA_GROUP);                                                                      \
+        LOCAL_ARRAY(i32, tokens, MMA_ROWS(tiles));                                                                     \
+        LOCAL_ARRAY(i32, tops, MMA_ROWS(tiles));                                                                       \
         norm_mma(value, packed, norm, work, steps, tiles, shared, exponents, scratch, tokens, tops, p);                \
     }
 #define MMA_SHARED(steps, tiles)                                                                                       \

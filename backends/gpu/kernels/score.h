@@ -112,9 +112,9 @@ FUNCTION i32 row_tiles(const ckv_params p)
 /* Grid: (chunks, Hkv * row tiles).  The greatest logit of each row within a chunk. */
 KERNEL_RESIDENT(ckv_row_max, SCORE_GROUP, 4)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY f32 best[SCORE_ROWS * 17];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(f32, best, SCORE_ROWS * 17);
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
     const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
@@ -163,9 +163,9 @@ KERNEL(ckv_row_greatest, REDUCE_GROUP)(GLOBAL u8 *work, const ckv_params p)
 /* Grid: (chunks, Hkv * row tiles).  The sum of rne(e * 2^40) of each row within a chunk. */
 KERNEL(ckv_row_sum, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY i64 part[SCORE_ROWS * 17];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(i64, part, SCORE_ROWS * 17);
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
     const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
@@ -214,9 +214,9 @@ KERNEL(ckv_row_factor, REDUCE_GROUP)(GLOBAL u8 *work, const ckv_params p)
  * rows, in ascending order (spec 4.5), before pooling. */
 KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY f32 weights[SCORE_ROWS * KEY_PITCH];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(f32, weights, SCORE_ROWS * KEY_PITCH);
     const i32 id = local_id(), ty = id / 16;
     const i32 g = group_y(p) / p.wave, member = group_y(p) - g * p.wave;
     const i64 head = (i64)g * p.group + p.wave_first + member, first = (i64)group_id(0) * SCORE_KEYS;
