@@ -6,7 +6,8 @@
 . "$top_srcdir/tests/mutate.sh"
 ckv=$top_builddir/.libs/ckv
 lib=$top_builddir/tests/sim/lib
-[ -x "$ckv" ] && [ -e "$top_builddir/.libs/libckv.so.0" ] || skip_all "no ckv command over a shared library in this build"
+[ -x "$ckv" ] || skip_all "no ckv command in this build"
+[ -e "$top_builddir/.libs/libckv.so.0" ] || skip_all "no shared library in this build"
 [ -z "$USE_SANITIZE" ] || skip_all "a sanitizer's program cannot load objects without it"
 "$PYTHON" -c '' 2>/dev/null || skip_all "no python3 to read the report"
 

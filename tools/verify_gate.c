@@ -53,7 +53,7 @@ static bool has_time(const struct verify_gate *gate, const struct verify_target 
     double expected = target->work > 0 ? target->seconds / target->work * work : 0;
 
     if (target->work <= 0)
-        return work <= FIRST_WORK;
+        return gate->options.minutes <= 0 || work <= FIRST_WORK;
     if (expected > longest(gate))
         return false;
     return gate->options.minutes <= 0 || target->seconds + expected <= HEAD_START + share(gate, target) * elapsed;
