@@ -14,7 +14,7 @@
 #include "factor.h"
 #include "lib/sizes.h"
 
-#define BLOCK 96 /* rows in a work item: a multiple of every kernel's query_rows */
+#define BLOCK 96 /* rows in a work item: a multiple of every kernel's rows at a time */
 
 typedef struct job {
     const ckv_plan *plan;

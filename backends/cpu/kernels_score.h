@@ -6,6 +6,8 @@
 #include "kernels.h"
 #include "load.h"
 
+#define MEAN_VECTORS 8
+
 static uint32_t load_row(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count)
 {
 #ifdef LOAD_DENSE /* by vectors of its own, given in the simd_*.h */
@@ -20,18 +22,24 @@ static uint32_t load_keys(float *keys, const void *from, ckv_dtype dtype, int64_
 {
     int width = (head_dim + 7) & ~7;
     uint32_t bad = 0;
+#ifdef LOAD_KEYS_PLAIN /* those that sanitising leaves as they are, by vectors of its own */
+    if (count == KEY_TILE && element_stride == (int64_t)ckv_dtype_size(dtype) && head_dim % 8 == 0 &&
+        LOAD_KEYS_PLAIN(keys, from, dtype, token_stride, head_dim))
+        return 0;
+#endif
     for (int t = 0; t < count; t++)
         bad |= load_row(scratch + t * width, (const char *)from + t * token_stride, dtype, element_stride, head_dim);
-    if (count < CKV_CPU_KEY_TILE)
-        memset(scratch + count * width, 0, (size_t)((CKV_CPU_KEY_TILE - count) * width) * sizeof *scratch);
+    if (count < KEY_TILE)
+        memset(scratch + count * width, 0, (size_t)((KEY_TILE - count) * width) * sizeof *scratch);
     transpose(keys, scratch, head_dim, width);
     return bad;
 }
 
 /* One lane per key; the chain over channels stays one chain per (query, key). */
-static void logits(const float *queries, const float *keys, int head_dim, float *out, int64_t stride)
+static void logits(const float *queries, const float *keys, int head_dim, float *out, int64_t stride,
+                   float *tops)
 {
-    for (int half = 0; half < CKV_CPU_KEY_TILE; half += QUERY_VECTORS * LANES) {
+    for (int half = 0; half < KEY_TILE; half += QUERY_VECTORS * LANES) {
         vf sum[QUERY_ROWS][QUERY_VECTORS];
         for (int i = 0; i < QUERY_ROWS; i++)
             for (int v = 0; v < QUERY_VECTORS; v++)
@@ -40,16 +48,21 @@ static void logits(const float *queries, const float *keys, int head_dim, float 
         for (int c = 0; c < head_dim; c++) {
             vf key[QUERY_VECTORS];
             for (int v = 0; v < QUERY_VECTORS; v++)
-                key[v] = vf_load(keys + (int64_t)c * CKV_CPU_KEY_TILE + half + v * LANES);
+                key[v] = vf_load(keys + (int64_t)c * KEY_TILE + half + v * LANES);
             for (int i = 0; i < QUERY_ROWS; i++) {
                 vf query = vf_set(queries[(int64_t)c * QUERY_ROWS + i]);
                 for (int v = 0; v < QUERY_VECTORS; v++)
                     sum[i][v] = vf_fma(query, key[v], sum[i][v]);
             }
         }
-        for (int i = 0; i < QUERY_ROWS; i++)
-            for (int v = 0; v < QUERY_VECTORS; v++)
+        for (int i = 0; i < QUERY_ROWS; i++) {
+            vf top = vf_load(tops + i * CKV_CPU_TOP_LANES);
+            for (int v = 0; v < QUERY_VECTORS; v++) {
                 vf_store(out + i * stride + half + v * LANES, sum[i][v]);
+                top = vf_max(top, sum[i][v]);
+            }
+            vf_store(tops + i * CKV_CPU_TOP_LANES, top);
+        }
     }
 }
 
@@ -119,6 +132,18 @@ static int64_t weights(float *row, int count, float top)
 static void accumulate(float *mean, const float *rows, int64_t stride, const float *r, int queries, int count)
 {
     int i = 0;
+    for (; i + MEAN_VECTORS * LANES <= count; i += MEAN_VECTORS * LANES) { /* so many chains at once */
+        vf sum[MEAN_VECTORS];
+        for (int v = 0; v < MEAN_VECTORS; v++)
+            sum[v] = vf_load(mean + i + v * LANES);
+        for (int q = 0; q < queries; q++) {
+            vf share = vf_set(r[q]);
+            for (int v = 0; v < MEAN_VECTORS; v++)
+                sum[v] = vf_fma(vf_load(rows + q * stride + i + v * LANES), share, sum[v]);
+        }
+        for (int v = 0; v < MEAN_VECTORS; v++)
+            vf_store(mean + i + v * LANES, sum[v]);
+    }
     for (; i + LANES <= count; i += LANES) {
         vf sum = vf_load(mean + i);
         for (int q = 0; q < queries; q++)

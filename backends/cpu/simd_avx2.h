@@ -5,8 +5,11 @@
 #include "lib/numeric.h"
 
 #define LANES 8
-#define QUERY_VECTORS 2
-#define QUERY_ROWS 6
+#define KEY_TILE 24
+#define QUERY_VECTORS 3
+#define QUERY_ROWS 4
+#define BOUND_VECTORS 2
+#define BOUND_ROWS 6
 #define UNROLL_CHANNELS UNROLL_4 /* the loop's own instructions are a tenth of it */
 
 typedef __m256 vf;

@@ -9,8 +9,11 @@
 #include "lib/numeric.h"
 
 #define LANES 16
+#define KEY_TILE 16
 #define QUERY_VECTORS 1
 #define QUERY_ROWS 12
+#define BOUND_VECTORS 1
+#define BOUND_ROWS 12
 #define UNROLL_CHANNELS UNROLL_4
 
 typedef __m512 vf;

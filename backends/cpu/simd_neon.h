@@ -5,8 +5,11 @@
 #include "lib/numeric.h"
 
 #define LANES 4
+#define KEY_TILE 16
 #define QUERY_VECTORS 4
 #define QUERY_ROWS 5
+#define BOUND_VECTORS 4
+#define BOUND_ROWS 5
 #define UNROLL_CHANNELS
 
 typedef float32x4_t vf;
@@ -73,7 +76,7 @@ static inline int64_t vsum_total(vsum s, int64_t added)
 /* keys[c][t] = rows[t][c], four by four; `width` is a multiple of 8. */
 static void transpose(float *keys, const float *rows, int head_dim, int width)
 {
-    for (int t = 0; t < 16; t += 4)
+    for (int t = 0; t < KEY_TILE; t += 4)
         for (int c = 0; c < head_dim; c += 4) {
             float32x4_t r0 = vld1q_f32(rows + (t + 0) * width + c), r1 = vld1q_f32(rows + (t + 1) * width + c);
             float32x4_t r2 = vld1q_f32(rows + (t + 2) * width + c), r3 = vld1q_f32(rows + (t + 3) * width + c);
@@ -83,6 +86,6 @@ static void transpose(float *keys, const float *rows, int head_dim, int width)
                 vreinterpretq_f32_f64(vzip1q_f64(a0, b0)), vreinterpretq_f32_f64(vzip1q_f64(a1, b1)),
                 vreinterpretq_f32_f64(vzip2q_f64(a0, b0)), vreinterpretq_f32_f64(vzip2q_f64(a1, b1))};
             for (int i = 0; i < 4 && c + i < head_dim; i++)
-                vst1q_f32(keys + (c + i) * 16 + t, column[i]);
+                vst1q_f32(keys + (c + i) * KEY_TILE + t, column[i]);
         }
 }

@@ -5,8 +5,11 @@
 #include "lib/numeric.h"
 
 #define LANES 8
+#define KEY_TILE 16
 #define QUERY_VECTORS 2
 #define QUERY_ROWS 2
+#define BOUND_VECTORS 2
+#define BOUND_ROWS 2
 #define UNROLL_CHANNELS
 
 typedef struct {
@@ -94,6 +97,6 @@ static inline int64_t vsum_total(vsum s, int64_t added)
 static void transpose(float *keys, const float *rows, int head_dim, int width)
 {
     for (int c = 0; c < head_dim; c++)
-        for (int t = 0; t < 16; t++)
-            keys[c * 16 + t] = rows[t * width + c];
+        for (int t = 0; t < KEY_TILE; t++)
+            keys[c * KEY_TILE + t] = rows[t * width + c];
 }

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/threads.h"
 #include "gpu.h"
+#include "lane.h"
 #include "lib/status.h"
 
 /* The kernels' names of ckv.h's numbers. */
@@ -22,7 +23,9 @@ static void close_gpu(const ckv_context *context, ckv_gpu *gpu)
 {
     const ckv_gpu_driver *driver = gpu->driver;
     void *saved;
-    if (gpu->device != NULL && driver->enter(gpu->device, &saved) == CKV_GPU_OK) {
+    const int entered = gpu->device != NULL && driver->enter(gpu->device, &saved) == CKV_GPU_OK;
+    ckv_gpu_close_lanes(gpu, entered);
+    if (entered) {
         for (int i = 0; i < CKV_GPU_KERNELS; i++)
             if (gpu->kernels[i] != NULL)
                 driver->release_kernel(gpu->device, gpu->kernels[i]);
@@ -63,6 +66,11 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
     if (gpu == NULL)
         return CKV_ERROR_NO_MEMORY;
     gpu->driver = driver;
+    gpu->lanes = ckv_gpu_open_lanes();
+    if (gpu->lanes == NULL) {
+        ckv_context_release(context, gpu);
+        return ckv_fail(CKV_ERROR_NO_MEMORY, "context: could not allocate its lanes");
+    }
     code = driver->describe(context->device, &gpu->info);
     if (code == CKV_GPU_OK)
         code = driver->open(context->device, context->native_context, &gpu->device);

@@ -33,6 +33,13 @@ typedef struct ckv_sim_live {
     /* 1: work is kept instead of run, and what a graph cannot hold fails, as when a stream is captured. */              \
     CONTROL(void, ckv_sim_capture, (int on))                                                                             \
     CONTROL(int, ckv_sim_replay, (void)) /* runs what was kept; the commands it had */                                   \
+    /* 1: what is put on streams from now on is written down, a line each, as "2 launch ckv_attend":  \
+     * the stream (0: the default one) and "launch NAME", "upload BYTES locked" (or "pageable"),      \
+     * "download BYTES locked", "fill BYTES", "record EVENT" or "follow EVENT". */                  \
+    CONTROL(void, ckv_sim_log, (int on))                                                                                 \
+    CONTROL(const char *, ckv_sim_logged, (void))                                                                        \
+    /* 1: streams do not wait for events, as if nobody had asked them to. */                                             \
+    CONTROL(void, ckv_sim_ignore_events, (int on))                                                                       \
     /* Memory of a device as the vendor's call gives it, and its bytes as the host may touch them. */                    \
     CONTROL(void *, ckv_sim_allocate, (const char *backend, int device, int64_t bytes))                                  \
     CONTROL(void, ckv_sim_release, (void *memory))                                                                       \

@@ -30,7 +30,7 @@ typedef struct block {
     size_t size;
 } block;
 
-static block *blocks;
+static block *blocks, *locked; /* locked: the host's */
 static uint64_t live_bytes[SIM_PLATFORMS][8];
 
 static void *tagged(const void *host)
@@ -134,6 +134,49 @@ int sim_free(void *memory)
     return SIM_INVALID_VALUE;
 }
 
+int sim_lock_host(const sim_device *device, size_t bytes, void **memory)
+{
+    block *b = calloc(1, sizeof *b);
+    *memory = NULL;
+    if (bytes == 0 || b == NULL || (b->raw = malloc(bytes)) == NULL) {
+        free(b);
+        return bytes == 0 ? SIM_INVALID_VALUE : SIM_OUT_OF_MEMORY;
+    }
+    b->device = device;
+    b->data = b->raw;
+    b->size = bytes;
+    b->next = locked;
+    locked = b;
+    *memory = b->data;
+    return SIM_OK;
+}
+
+int sim_unlock_host(void *memory)
+{
+    sim_wait_all();
+    for (block **at = &locked; *at != NULL; at = &(*at)->next) {
+        block *b = *at;
+        if (b->data == memory) {
+            *at = b->next;
+            ckv_sim_forget(b->data, b->size, sim_random());
+            free(b->raw);
+            free(b);
+            return SIM_OK;
+        }
+    }
+    sim_complain("%p is freed, which is no page-locked memory", memory);
+    return SIM_INVALID_VALUE;
+}
+
+int sim_is_locked(const void *memory, size_t bytes)
+{
+    const unsigned char *p = memory;
+    for (const block *b = locked; b != NULL; b = b->next)
+        if (p >= b->data && p < b->data + b->size)
+            return bytes <= (size_t)(b->data + b->size - p);
+    return 0;
+}
+
 static const block *find(const void *memory)
 {
     const unsigned char *p = untagged(memory);
@@ -161,6 +204,9 @@ void sim_check_leaks(const sim_device *device)
     for (const block *b = blocks; b != NULL; b = b->next)
         if (b->device == device)
             sim_complain("a context ends with %llu bytes not freed", (unsigned long long)b->size);
+    for (const block *b = locked; b != NULL; b = b->next)
+        if (b->device == device)
+            sim_complain("a context ends with %llu locked bytes not freed", (unsigned long long)b->size);
 }
 
 ckv_sim_live ckv_sim_counts(void)
@@ -173,6 +219,10 @@ ckv_sim_live ckv_sim_counts(void)
                          sim_contexts(),
                          sim_live_objects(SIM_PROGRAM)};
     for (const block *b = blocks; b != NULL; b = b->next) {
+        live.memory++;
+        live.bytes += (int64_t)b->size;
+    }
+    for (const block *b = locked; b != NULL; b = b->next) {
         live.memory++;
         live.bytes += (int64_t)b->size;
     }

@@ -250,6 +250,11 @@ int sim_run_call(const sim_device *device, const sim_kernel_call *call)
     return SIM_LAUNCH_FAILED;
 }
 
+const char *sim_name_call(const sim_kernel_call *call)
+{
+    return call->table->list[call->number].name;
+}
+
 sim_kernel_call *sim_copy_call(const sim_kernel_call *call)
 {
     const size_t size = sizeof *call + call->table->parameter_bytes;

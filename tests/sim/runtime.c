@@ -20,7 +20,7 @@ static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static struct runtime {
     int64_t calls, left; /* calls until the failure, 0: none is wanted */
     char fail[64];
-    int code, lost, capturing;
+    int code, lost, capturing, order;
     uint64_t random;
     char complaint[512];
     sim_device devices[SIM_PLATFORMS][MAX_DEVICES];
@@ -74,6 +74,11 @@ __attribute__((destructor)) static void report(void)
             (long long)live.modules, (long long)live.contexts, (long long)live.programs,
             r.complaint[0] != '\0' ? r.complaint : "no complaint");
     fclose(file);
+}
+
+int sim_order(void)
+{
+    return r.order;
 }
 
 uint64_t sim_random(void)
@@ -272,6 +277,7 @@ void ckv_sim_seed(uint64_t seed)
 {
     pthread_mutex_lock(&lock);
     r.random = ckv_sim_spread(seed);
+    r.order = (int)(sim_random() % 3);
     pthread_mutex_unlock(&lock);
 }
 
