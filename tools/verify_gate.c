@@ -50,10 +50,10 @@ static double share(const struct verify_gate *gate, const struct verify_target *
 /* Whether a problem is of a size for the target, and the target has had less than its share. */
 static bool has_time(const struct verify_gate *gate, const struct verify_target *target, double work, double elapsed)
 {
-    double expected = target->work > 0 ? target->seconds / target->work * work : 0;
+    double expected = target->pace * work;
 
-    if (target->work <= 0)
-        return work <= FIRST_WORK;
+    if (target->pace <= 0)
+        return gate->options.minutes <= 0 || work <= FIRST_WORK;
     if (expected > longest(gate))
         return false;
     return gate->options.minutes <= 0 || target->seconds + expected <= HEAD_START + share(gate, target) * elapsed;
@@ -113,7 +113,7 @@ static int solve_on(struct verify_gate *gate, struct verify_target *target, cons
 {
     struct verify_result got[VERIFY_STAGES];
     const ckv_context *context = verify_target_context(target, p->threads);
-    double start = command_clock();
+    double start = command_clock(), took;
     int status = EXIT_DONE;
 
     memset(got, 0, sizeof got);
@@ -121,8 +121,11 @@ static int solve_on(struct verify_gate *gate, struct verify_target *target, cons
         return EXIT_VERIFY_ERROR;
     if (!verify_solve(context, gate->all.reference, p, target->stages, VERIFY_PLACED, got))
         status = no_memory();
-    target->seconds += command_clock() - start;
-    target->work += verify_work(p);
+    took = command_clock() - start;
+    target->seconds += took;
+    /* The least: what small problems and first ones take beside the work does not grow with it. */
+    if (target->pace <= 0 || took < target->pace * verify_work(p))
+        target->pace = took / verify_work(p);
     verify_plant(&gate->options.plant, target->backend, p, got);
     if (status == EXIT_DONE)
         judge(gate, target, want, got);

@@ -25,8 +25,9 @@ struct verify_target {
     ckv_context *contexts[VERIFY_CONTEXTS];              /* made when they are needed */
 
     struct verify_count count[VERIFY_STAGES];
-    uint64_t left_out;    /* problems that would have taken too long */
-    double seconds, work; /* of those that ran */
+    uint64_t left_out; /* problems that would have taken too long */
+    double seconds;    /* of those that ran */
+    double pace;       /* seconds for each multiply-add, the least so far; 0: none ran */
 };
 
 /* A row of ckv info, or a value of a tunable, that nothing runs on. */

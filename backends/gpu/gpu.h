@@ -90,6 +90,7 @@ typedef struct ckv_gpu_call {
     int code;
     const char *doing;   /* when it failed */
     const char *foreign; /* an argument whose memory is not the device's, or NULL */
+    int foreign_stream;  /* 1: so is the stream */
 } ckv_gpu_call;
 
 /* Bytes of a plan's workspace, 0 on overflow; fills the params' at_* and tile numbers. */
