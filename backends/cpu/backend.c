@@ -130,6 +130,7 @@ const ckv_backend ckv_backend_cpu = {
     .device_count = device_count,
     .device_name = device_name,
     .context_device_name = context_device_name,
+    .context_variant = context_device_name, /* the instruction set */
     .device_reason = device_reason,
     .device_rank = device_rank,
     .open_device = open_device,

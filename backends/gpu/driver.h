@@ -68,6 +68,7 @@ typedef struct ckv_gpu_launch {
 typedef struct ckv_gpu_driver {
     const char *name; /* of the backend: "cuda", "hip", "opencl" */
     ckv_gpu_target target;
+    const struct ckv_gpu_embedded *embedded; /* the kernels for it (embedded.h) */
 
     /* Loads the library and initialises it, once a process.  NULL, or why there is none;
      * the text lives as long as the process.  Everything below only after NULL. */
@@ -126,6 +127,8 @@ typedef struct ckv_gpu_driver {
     /* 0 if `base` is memory of another device, or none that a device can read.  OpenCL:
      * a cl_mem of another context; what is no cl_mem at all it cannot tell. */
     int (*owns)(ckv_gpu_device *device, const void *base);
+    /* 0: a stream that the caller named is not the device's.  OpenCL alone can tell. */
+    int (*takes)(ckv_gpu_device *device, ckv_gpu_stream stream);
 } ckv_gpu_driver;
 
 extern const ckv_gpu_driver ckv_gpu_cuda, ckv_gpu_hip, ckv_gpu_opencl;

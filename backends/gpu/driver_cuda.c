@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "embedded.h"
 #include "library.h"
 #include "vendor/cuda.h"
 
@@ -426,9 +427,20 @@ static int owns(ckv_gpu_device *device, const void *base)
            ordinal == device->index;
 }
 
+/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    (void)stream;
+    return 1;
+}
+
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_cuda, &ckv_gpu_text_cuda_size, ckv_gpu_images_cuda};
+
 const ckv_gpu_driver ckv_gpu_cuda = {
     .name = "cuda",
     .target = CKV_GPU_CUDA,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,
@@ -459,4 +471,5 @@ const ckv_gpu_driver ckv_gpu_cuda = {
     .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };

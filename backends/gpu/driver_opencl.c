@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "library.h"
 #include "vendor/opencl.h"
 
@@ -484,6 +485,17 @@ static int owns(ckv_gpu_device *device, const void *base)
            context == device->context;
 }
 
+/* A queue of the device, in the context that its memory and code are in. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    cl_context context = NULL;
+    cl_device_id id = NULL;
+    return stream == NULL ||
+           (loaded.cl.clGetCommandQueueInfo(stream, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) == CL_SUCCESS &&
+            loaded.cl.clGetCommandQueueInfo(stream, CL_QUEUE_DEVICE, sizeof id, &id, NULL) == CL_SUCCESS &&
+            context == device->context && id == device->id);
+}
+
 /* ------------------------------------------------------------------ code */
 
 static void build_log(ckv_gpu_device *device, cl_program program, int code, char *log, size_t size)
@@ -575,9 +587,12 @@ static void release_kernel(ckv_gpu_device *device, ckv_gpu_kernel kernel)
         loaded.cl.clReleaseKernel(kernel);
 }
 
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_opencl, &ckv_gpu_text_opencl_size, NULL};
+
 const ckv_gpu_driver ckv_gpu_opencl = {
     .name = "opencl",
     .target = CKV_GPU_OPENCL,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,
@@ -608,4 +623,5 @@ const ckv_gpu_driver ckv_gpu_opencl = {
     .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };

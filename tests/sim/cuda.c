@@ -30,6 +30,7 @@ static const sim_device *current(int *error)
         sim_complain("a call without a current context");
         *error = SIM_INVALID_CONTEXT;
     }
+    sim_use(device);
     return device;
 }
 
@@ -168,6 +169,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     *context = NULL;
     if (error == SIM_OK) {
         d->retained++;
+        sim_use(d);
         *context = (CUcontext)(void *)d;
     }
     return (CUresult)sim_leave(error);

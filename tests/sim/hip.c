@@ -35,6 +35,7 @@ static const sim_device *current(int *error)
     const sim_device *device = sim_device_at(SIM_HIP, current_index);
     if (*error == SIM_OK && device == NULL)
         *error = SIM_NO_DEVICE;
+    sim_use(device);
     return device;
 }
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory: blocks of the host's between red zones, full of noise when new.  The
- * address that a caller sees has a bit set that no address of a program has.
+ * address that a caller sees has a bit set that no address of a program has.  Blocks of a
+ * gigabyte and more take no memory where nothing is written: zeros, without noise.
  */
+#define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "control.h"
 #include "noise.h"
@@ -65,6 +68,24 @@ static void access_red_zones(const block *b, int open)
 #endif
 }
 
+#define SPARSE ((size_t)1 << 30)
+
+static unsigned char *new_raw(size_t bytes, size_t whole)
+{
+    void *raw = bytes >= SPARSE
+                    ? mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+                    : malloc(whole);
+    return raw == MAP_FAILED ? NULL : raw;
+}
+
+static void free_raw(unsigned char *raw, size_t bytes)
+{
+    if (bytes >= SPARSE)
+        munmap(raw, bytes + 2 * RED + ALIGNMENT);
+    else
+        free(raw);
+}
+
 int sim_allocate(const sim_device *device, size_t bytes, void **memory)
 {
     uint64_t *live = &live_bytes[device->platform][device->index];
@@ -74,21 +95,24 @@ int sim_allocate(const sim_device *device, size_t bytes, void **memory)
     if (bytes > sim_device_bytes() || *live + bytes > sim_device_bytes())
         return SIM_OUT_OF_MEMORY;
     block *b = calloc(1, sizeof *b);
-    unsigned char *raw = malloc(bytes + 2 * RED + ALIGNMENT);
+    unsigned char *raw = new_raw(bytes, bytes + 2 * RED + ALIGNMENT);
     if (b == NULL || raw == NULL) {
         free(b);
-        free(raw);
+        if (raw != NULL)
+            free_raw(raw, bytes);
         return SIM_OUT_OF_MEMORY;
     }
-    memset(raw, RED_BYTE, bytes + 2 * RED + ALIGNMENT);
     b->raw = raw;
     b->data = raw + RED + (size_t)(-(uintptr_t)(raw + RED) % ALIGNMENT);
+    memset(raw, RED_BYTE, (size_t)(b->data - raw));
+    memset(b->data + bytes, RED_BYTE, (size_t)(raw + 2 * RED + ALIGNMENT - b->data));
     b->size = bytes;
     b->device = device;
     b->next = blocks;
     blocks = b;
     *live += bytes;
-    ckv_sim_forget(b->data, bytes, sim_random());
+    if (bytes < SPARSE)
+        ckv_sim_forget(b->data, bytes, sim_random());
     access_red_zones(b, 0);
     *memory = tagged(b->data);
     return SIM_OK;
@@ -125,7 +149,7 @@ int sim_free(void *memory)
             live_bytes[b->device->platform][b->device->index] -= b->size;
             *at = b->next;
             access_red_zones(b, 1);
-            free(b->raw);
+            free_raw(b->raw, b->size);
             free(b);
             return SIM_OK;
         }

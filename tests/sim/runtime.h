@@ -44,6 +44,7 @@ typedef struct sim_device {
     char arch[64];
     uint32_t lanes;
     int retained; /* references to CUDA's primary context */
+    int64_t used; /* calls with it current */
 } sim_device;
 
 /* ---------------------------------------------------------------- calls */
@@ -66,6 +67,7 @@ const char *sim_error_name(int error); /* without the vendor's prefix, as "OUT_O
 
 int sim_device_count(int platform);
 sim_device *sim_device_at(int platform, int index); /* NULL if there is none */
+void sim_use(const sim_device *device);
 uint64_t sim_device_bytes(void);
 int64_t sim_contexts(void);
 
