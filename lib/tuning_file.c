@@ -248,6 +248,7 @@ static int read_from(const text *t, ckv_tuning_visit *visit, void *user, ckv_tun
     const ckv_json *json = ckv_json_load();
     document d;
     if (json == NULL) {
+        report->trouble = 1;
         note(report, "%s", ckv_json_absence());
         return 0;
     }

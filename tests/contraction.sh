@@ -22,7 +22,7 @@ sed 's/pooled = pooled \* plan->pool_inverse;/sum[i] = sum[i] + pooled * plan->p
 build() {
     from=$1
     shift
-    set -- "$@" "-I$top_builddir"
+    set -- "$@" "$top_builddir/backends/cpu_sources.c"
     for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done
@@ -35,7 +35,7 @@ build() {
     # Unquoted: CC may hold options.
     # shellcheck disable=SC2086
     $CC -std=gnu11 -O2 -w -DCKV_WITHOUT_GPU -o "$work/print" "$@" "$from" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/lib/*.c -lm &&
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c "$top_srcdir"/lib/*.c -lm &&
         "$work/print" >"$work/lines"
 }
 

@@ -12,7 +12,7 @@
 build() {
     output=$1 compiler=$2
     shift 2
-    set -- "$@" "-I$top_builddir"
+    set -- "$@" "$top_builddir/backends/cpu_sources.c"
     for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done
@@ -22,11 +22,11 @@ build() {
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
     $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm &&
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm &&
         $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-compare" "$@" "$top_srcdir"/tests/cpu/compare.c \
-            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c -lm &&
+            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm &&
         $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-skips" "$@" "$top_srcdir"/tests/cpu/skips.c \
-            "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
+            "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm
 }
 
 # skips ISA COMMAND...: leaves norms out, and keeps what it should.

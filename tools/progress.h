@@ -14,13 +14,13 @@ void progress_stage(size_t index, int32_t layer, const char *stage, double work)
 
 void progress_end(void);
 
-/* The bar for work whose share that is done is known some other way: shown at once, on a
- * terminal only, until the next one or progress_wipe. */
-void progress_share(double share, const char *text);
-
 /* One line in place of the bar, for work whose length is not known: shown at once, on a
  * terminal only, until the next one or progress_wipe. */
 void progress_note(const char *text);
+
+/* A bar for a share of the whole that the caller knows, below 0: none, and a text behind it; on a
+ * terminal only, a few times a second at most. */
+void progress_share(double share, const char *text);
 
 /* Takes the bar off the screen; it comes back with the next stage.  Callable
  * from a signal handler. */

@@ -11,11 +11,6 @@
 #include <cpuid.h>
 #endif
 
-/* "CRC BYTES" of the sources of kernels and stages, and the compiler's line. */
-static const char sources[] =
-#include "backends/cpu/sources.sum"
-    ;
-
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__
 #elif defined(__GNUC__)
@@ -109,5 +104,5 @@ void ckv_cpu_identify(const ckv_context *context, ckv_device_identity *identity)
     identity->units = context->threads;
     identity->kernels = ckv_hash_text(CKV_HASH_START, ckv_version());
     identity->kernels = ckv_hash_text(identity->kernels, COMPILER);
-    identity->kernels = ckv_hash_text(identity->kernels, sources);
+    identity->kernels = ckv_hash_text(identity->kernels, ckv_cpu_sources);
 }

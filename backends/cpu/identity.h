@@ -5,6 +5,9 @@
 
 #include "cpu.h"
 
+/* "CRC BYTES" of the compiler's line and of the sources of kernels and stages; made by the build. */
+extern const char ckv_cpu_sources[];
+
 /* The backend's `identify`. */
 void ckv_cpu_identify(const ckv_context *context, ckv_device_identity *identity);
 

@@ -7,7 +7,8 @@
 
 #include <ckv/ckv.h>
 
-#define CKV_CPU_KEY_TILE 16     /* keys side by side in the logits */
+#define CKV_CPU_KEYS_MAX 24     /* upper bound of every key_tile */
+#define CKV_CPU_TOP_LANES 16    /* running maxima kept for each query row */
 #define CKV_CPU_ROWS_MAX 32     /* upper bound of every micro-tile's row count */
 #define CKV_CPU_SUM_LANES 8     /* int64 partial sums kept for each row of V */
 #define CKV_CPU_STEP_MAX 8      /* upper bound of every norm_step */
@@ -40,16 +41,17 @@ typedef struct ckv_cpu_kernels {
     int (*usable)(void); /* on this machine */
 
     /*
-     * Score.  `query_rows` queries meet CKV_CPU_KEY_TILE keys: queries
-     * [d][query_rows], keys [d][CKV_CPU_KEY_TILE], logits of query i at
-     * logits + i * stride.
+     * Score.  `query_rows` queries meet `key_tile` keys: queries [d][query_rows], keys
+     * [d][key_tile], logits of query i at logits + i * stride.  tops + i * CKV_CPU_TOP_LANES
+     * gathers query i's greatest, in lanes.
      */
-    int query_rows;
-    /* `count` (1 to the tile) rows of keys to a tile, sanitised, absent keys as 0;
-     * scratch [CKV_CPU_KEY_TILE][d rounded up to 8].  Returns 1 if some was NaN or infinite. */
+    int query_rows, key_tile;
+    /* `count` (1 to the tile) rows of keys to a tile, sanitised but for the sign of zeros, which
+     * no logit shows; absent keys as 0; scratch [key_tile][d rounded up to 8].  Returns 1 if
+     * some was NaN or infinite. */
     uint32_t (*load_keys)(float *keys, const void *from, ckv_dtype dtype, int64_t token_stride, int64_t element_stride,
                           int count, int head_dim, float *scratch);
-    void (*logits)(const float *queries, const float *keys, int head_dim, float *logits, int64_t stride);
+    void (*logits)(const float *queries, const float *keys, int head_dim, float *logits, int64_t stride, float *tops);
     float (*greatest)(const float *row, int count, float start);
     /* Replaces logits by weights (spec 4.3) and returns the sum of rne(e * 2^40). */
     int64_t (*weights)(float *row, int count, float greatest);
@@ -87,11 +89,11 @@ typedef struct ckv_cpu_kernels {
     /* What makes the norms of weights that do not fit norm_weight_size; NULL: this. */
     const struct ckv_cpu_kernels *norm_wide;
 
-    /* Bounds of `count` rows of V, which may have errors of rounding (bounds.c); without a
-     * factor rows are only read.  Scratch [query_rows][CKV_CPU_BOUND_STRIDE].  Returns 1 if
+    /* Bounds of `count` rows of V, rows[first ...], NULL for the rows first ..., which may have
+     * errors of rounding (bounds.c); without a factor rows are only read.  Scratch [CKV_CPU_ROWS_MAX][CKV_CPU_BOUND_STRIDE].  Returns 1 if
      * some element was NaN or infinite. */
-    uint32_t (*bound_rows)(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, int64_t first,
-                           int count, float *scratch, ckv_cpu_bound *bounds);
+    uint32_t (*bound_rows)(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, const int32_t *rows,
+                           int64_t first, int count, float *scratch, ckv_cpu_bound *bounds);
 } ckv_cpu_kernels;
 
 /* Best first; NULL ends the list.  The last is usable everywhere. */

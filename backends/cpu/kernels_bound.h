@@ -49,54 +49,54 @@ static float bound_spread(const float *row, const float *lengths, int dim)
     return bound_sum(sum);
 }
 
-/* |L^T v'|^2 of QUERY_ROWS rows: the micro-tile of the logits, whose columns start at the
+/* |L^T v'|^2 of BOUND_ROWS rows: the micro-tile of the logits, whose columns start at the
  * diagonal. */
 static void bound_tile(const ckv_cpu_factor *factor, const float *rows, float *squares)
 {
     const float *panel = factor->panels;
-    vf square[QUERY_ROWS];
-    for (int i = 0; i < QUERY_ROWS; i++)
+    vf square[BOUND_ROWS];
+    for (int i = 0; i < BOUND_ROWS; i++)
         square[i] = vf_set(0.0f);
     for (int first = 0; first < factor->dim; first += CKV_CPU_BOUND_COLUMNS) {
         int left = factor->dim - first;
-        for (int half = 0; half < CKV_CPU_BOUND_COLUMNS; half += QUERY_VECTORS * LANES) {
-            vf sum[QUERY_ROWS][QUERY_VECTORS];
-            for (int i = 0; i < QUERY_ROWS; i++)
-                for (int v = 0; v < QUERY_VECTORS; v++)
+        for (int half = 0; half < CKV_CPU_BOUND_COLUMNS; half += BOUND_VECTORS * LANES) {
+            vf sum[BOUND_ROWS][BOUND_VECTORS];
+            for (int i = 0; i < BOUND_ROWS; i++)
+                for (int v = 0; v < BOUND_VECTORS; v++)
                     sum[i][v] = vf_set(0.0f);
             for (int k = 0; k < left; k++) {
-                vf column[QUERY_VECTORS];
-                for (int v = 0; v < QUERY_VECTORS; v++)
+                vf column[BOUND_VECTORS];
+                for (int v = 0; v < BOUND_VECTORS; v++)
                     column[v] = vf_load(panel + k * CKV_CPU_BOUND_COLUMNS + half + v * LANES);
-                for (int i = 0; i < QUERY_ROWS; i++) {
+                for (int i = 0; i < BOUND_ROWS; i++) {
                     vf x = vf_set(rows[i * CKV_CPU_BOUND_STRIDE + first + k]);
-                    for (int v = 0; v < QUERY_VECTORS; v++)
+                    for (int v = 0; v < BOUND_VECTORS; v++)
                         sum[i][v] = vf_fma(x, column[v], sum[i][v]);
                 }
             }
-            for (int i = 0; i < QUERY_ROWS; i++)
-                for (int v = 0; v < QUERY_VECTORS; v++)
+            for (int i = 0; i < BOUND_ROWS; i++)
+                for (int v = 0; v < BOUND_VECTORS; v++)
                     square[i] = vf_fma(sum[i][v], sum[i][v], square[i]);
         }
         panel += left * CKV_CPU_BOUND_COLUMNS;
     }
-    for (int i = 0; i < QUERY_ROWS; i++)
+    for (int i = 0; i < BOUND_ROWS; i++)
         squares[i] = bound_sum(square[i]);
 }
 
-static uint32_t bound_rows(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, int64_t first,
-                           int count, float *scratch, ckv_cpu_bound *bounds)
+static uint32_t bound_rows(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, const int32_t *list,
+                           int64_t first, int count, float *scratch, ckv_cpu_bound *bounds)
 {
     int dim = (int)value->shape[2];
-    float squares[QUERY_ROWS];
+    float squares[BOUND_ROWS];
     uint32_t bad = 0;
-    memset(scratch, 0, QUERY_ROWS * CKV_CPU_BOUND_STRIDE * sizeof *scratch); /* also past the last channel */
-    for (int at = 0; at < count; at += QUERY_ROWS) {
-        int rows = count - at < QUERY_ROWS ? count - at : QUERY_ROWS;
+    memset(scratch, 0, BOUND_ROWS * CKV_CPU_BOUND_STRIDE * sizeof *scratch); /* also past the last channel */
+    for (int at = 0; at < count; at += BOUND_ROWS) {
+        int rows = count - at < BOUND_ROWS ? count - at : BOUND_ROWS;
         for (int i = 0; i < rows; i++) {
             float *row = scratch + i * CKV_CPU_BOUND_STRIDE;
-            bad |=
-                ckv_cpu_load_strided(row, ckv_at(value, head, first + at + i, 0), value->dtype, value->stride[2], dim);
+            int64_t position = list == NULL ? first + at + i : list[first + at + i];
+            bad |= load_row(row, ckv_at(value, head, position, 0), value->dtype, value->stride[2], dim);
             if (factor == NULL)
                 continue;
             bounds[at + i].top = bound_top(row, factor->exponents, dim);

@@ -51,6 +51,7 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon = {
     .isa = "neon",
     .usable = usable,
     .query_rows = QUERY_ROWS,
+    .key_tile = KEY_TILE,
     .load_keys = load_keys,
     .logits = logits,
     .greatest = greatest,

@@ -69,6 +69,7 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon_dotprod = {
     .isa = "neon_dotprod",
     .usable = usable,
     .query_rows = QUERY_ROWS,
+    .key_tile = KEY_TILE,
     .load_keys = load_keys,
     .logits = logits,
     .greatest = greatest,

@@ -75,6 +75,7 @@ const ckv_cpu_kernels ckv_cpu_kernels_neon_i8mm = {
     .isa = "neon_i8mm",
     .usable = usable,
     .query_rows = QUERY_ROWS,
+    .key_tile = KEY_TILE,
     .load_keys = load_keys,
     .logits = logits,
     .greatest = greatest,

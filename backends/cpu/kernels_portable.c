@@ -41,6 +41,7 @@ const ckv_cpu_kernels ckv_cpu_kernels_portable = {
     .isa = "portable",
     .usable = usable,
     .query_rows = QUERY_ROWS,
+    .key_tile = KEY_TILE,
     .load_keys = load_keys,
     .logits = logits,
     .greatest = greatest,

@@ -15,8 +15,8 @@
 #include "lib/sizes.h"
 #include "load.h"
 
-#define LOWEST -0x1p120f     /* below every logit (spec 8) */
-#define BLOCK 64             /* keys in a work item */
+#define LOWEST -0x1p120f /* below every logit (spec 8) */
+#define BLOCK 192 /* keys in a work item: a multiple of every key_tile, and not of 256: rows are that far apart */
 #define WAVE_BYTES (2 << 20) /* a wave may use this much for each worker, or 48 bytes for each (KV head, key) */
 
 static int64_t round_up(int64_t x, int64_t step)
@@ -78,7 +78,8 @@ static size_t worker_bytes(const ckv_plan *plan)
 {
     size_t d = (size_t)round_up(plan->head_dim, 8);
     size_t total = 0;
-    ckv_add_block(&total, 2 * CKV_CPU_KEY_TILE * sizeof(float), d);
+    ckv_add_block(&total, 2 * CKV_CPU_KEYS_MAX * sizeof(float), d);
+    ckv_add_block(&total, CKV_CPU_TOP_LANES * sizeof(float), (size_t)shape_of(plan).wave_room);
     return total;
 }
 
@@ -174,31 +175,43 @@ static void prefetch_keys(const job *j, int64_t from, int64_t to)
 #endif
 }
 
+static float greatest_of(const float *lanes)
+{
+    float top = lanes[0];
+    for (int i = 1; i < CKV_CPU_TOP_LANES; i++)
+        top = lanes[i] > top ? lanes[i] : top;
+    return top;
+}
+
 static void first_pass(const void *argument, int64_t block, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
     const ckv_cpu_kernels *kernels = j->kernels;
-    int64_t tile = kernels->query_rows, room = j->shape.wave_room;
+    int64_t tile = kernels->query_rows, width = kernels->key_tile, room = j->shape.wave_room;
     float *keys = (float *)(void *)(j->scratch + (size_t)worker * j->scratch_size);
-    float *rows = keys + CKV_CPU_KEY_TILE * round_up(plan->head_dim, 8);
+    float *rows = keys + CKV_CPU_KEYS_MAX * round_up(plan->head_dim, 8);
+    float *tops = rows + CKV_CPU_KEYS_MAX * round_up(plan->head_dim, 8);
     float *logits = j->logits + block * room * BLOCK;
     uint32_t bad = 0;
-    for (int64_t at = 0; at < BLOCK && block * BLOCK + at < plan->tokens; at += CKV_CPU_KEY_TILE) {
+    for (int64_t i = 0; i < room * CKV_CPU_TOP_LANES; i++)
+        tops[i] = LOWEST;
+    for (int64_t at = 0; at < BLOCK && block * BLOCK + at < plan->tokens; at += width) {
         int64_t token = block * BLOCK + at, left = plan->tokens - token;
         bad |= kernels->load_keys(keys, ckv_at(j->key, j->kv_head, token, 0), j->key->dtype, j->key->stride[1],
-                                  j->key->stride[2], left < CKV_CPU_KEY_TILE ? (int)left : CKV_CPU_KEY_TILE,
-                                  plan->head_dim, rows);
+                                  j->key->stride[2], left < width ? (int)left : (int)width, plan->head_dim, rows);
         for (int64_t i = 0; i < room; i += tile) {
             /* The next tile's, a few lines at a time. */
-            prefetch_keys(j, token + CKV_CPU_KEY_TILE * (room + i) / room,
-                          token + CKV_CPU_KEY_TILE * (room + i + tile) / room);
-            kernels->logits(j->queries + i * plan->head_dim, keys, plan->head_dim, logits + i * BLOCK + at, BLOCK);
+            prefetch_keys(j, token + width * (room + i) / room, token + width * (room + i + tile) / room);
+            kernels->logits(j->queries + i * plan->head_dim, keys, plan->head_dim, logits + i * BLOCK + at, BLOCK,
+                            tops + i * CKV_CPU_TOP_LANES);
         }
     }
     for (int64_t i = 0; i < j->count; i++) {
         int seen = visible(j, block, i);
-        j->tops[block * room + i] = seen == 0 ? LOWEST : kernels->greatest(logits + i * BLOCK, seen, logits[i * BLOCK]);
+        j->tops[block * room + i] = seen == 0       ? LOWEST
+                                    : seen == BLOCK ? greatest_of(tops + i * CKV_CPU_TOP_LANES)
+                                                    : kernels->greatest(logits + i * BLOCK, seen, logits[i * BLOCK]);
     }
     if (bad != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_KEY, memory_order_relaxed);

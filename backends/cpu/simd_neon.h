@@ -5,8 +5,11 @@
 #include "lib/numeric.h"
 
 #define LANES 4
+#define KEY_TILE 16
 #define QUERY_VECTORS 4
 #define QUERY_ROWS 5
+#define BOUND_VECTORS 4
+#define BOUND_ROWS 5
 #define UNROLL_CHANNELS
 
 typedef float32x4_t vf;
@@ -43,37 +46,34 @@ static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
 }
-static inline vf vf_where_less(vf x, float limit, vf yes, vf no)
+static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
-    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(limit)), yes, no);
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, vdupq_n_f32(limit))));
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {
     return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(y), vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
 }
 
-/* Partial sums of rne(e * 2^40): fcvtns rounds so. */
-typedef int64x2_t vsum;
-static inline vsum vsum_zero(void)
+/* Sums of the words of floats, modulo 2^32. */
+typedef uint32x4_t vu;
+static inline vu vu_zero(void)
 {
-    return vdupq_n_s64(0);
+    return vdupq_n_u32(0);
 }
-static inline vsum vsum_add(vsum s, vf e)
+static inline vu vu_add(vu sum, vf v)
 {
-    const float64x2_t scale = vdupq_n_f64(0x1p40);
-    s = vaddq_s64(s, vcvtnq_s64_f64(vmulq_f64(vcvt_f64_f32(vget_low_f32(e)), scale)));
-    return vaddq_s64(s, vcvtnq_s64_f64(vmulq_f64(vcvt_high_f64_f32(e), scale)));
+    return vaddq_u32(sum, vreinterpretq_u32_f32(v));
 }
-static inline int64_t vsum_total(vsum s, int64_t added)
+static inline void vu_store(uint32_t *p, vu sum)
 {
-    (void)added;
-    return vaddvq_s64(s);
+    vst1q_u32(p, sum);
 }
 
 /* keys[c][t] = rows[t][c], four by four; `width` is a multiple of 8. */
 static void transpose(float *keys, const float *rows, int head_dim, int width)
 {
-    for (int t = 0; t < 16; t += 4)
+    for (int t = 0; t < KEY_TILE; t += 4)
         for (int c = 0; c < head_dim; c += 4) {
             float32x4_t r0 = vld1q_f32(rows + (t + 0) * width + c), r1 = vld1q_f32(rows + (t + 1) * width + c);
             float32x4_t r2 = vld1q_f32(rows + (t + 2) * width + c), r3 = vld1q_f32(rows + (t + 3) * width + c);
@@ -83,6 +83,6 @@ static void transpose(float *keys, const float *rows, int head_dim, int width)
                 vreinterpretq_f32_f64(vzip1q_f64(a0, b0)), vreinterpretq_f32_f64(vzip1q_f64(a1, b1)),
                 vreinterpretq_f32_f64(vzip2q_f64(a0, b0)), vreinterpretq_f32_f64(vzip2q_f64(a1, b1))};
             for (int i = 0; i < 4 && c + i < head_dim; i++)
-                vst1q_f32(keys + (c + i) * 16 + t, column[i]);
+                vst1q_f32(keys + (c + i) * KEY_TILE + t, column[i]);
         }
 }

@@ -6,19 +6,6 @@
 #include "gpu.h"
 #include "lib/hash.h"
 
-static uint64_t hash_text(ckv_gpu_target target, uint64_t hash)
-{
-    switch (target) {
-    case CKV_GPU_CUDA:
-        return ckv_hash(hash, ckv_gpu_text_cuda, ckv_gpu_text_cuda_size);
-    case CKV_GPU_HIP:
-        return ckv_hash(hash, ckv_gpu_text_hip, ckv_gpu_text_hip_size);
-    case CKV_GPU_OPENCL:
-        break;
-    }
-    return ckv_hash(hash, ckv_gpu_text_opencl, ckv_gpu_text_opencl_size);
-}
-
 void ckv_gpu_identify(const ckv_context *context, ckv_device_identity *identity)
 {
     const ckv_gpu *gpu = ckv_gpu_of(context);
@@ -35,5 +22,5 @@ void ckv_gpu_identify(const ckv_context *context, ckv_device_identity *identity)
     identity->local_bytes = info->local_bytes;
     identity->kernels = ckv_hash_text(CKV_HASH_START, ckv_version());
     identity->kernels = ckv_hash_text(identity->kernels, identity->compiler);
-    identity->kernels = hash_text(gpu->driver->target, identity->kernels);
+    identity->kernels = ckv_hash(identity->kernels, gpu->driver->embedded->text, *gpu->driver->embedded->text_size);
 }

@@ -3,10 +3,10 @@
  * foreign, what the status says; and no trace of any of it in a result. */
 #include "unit.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/context.h"
@@ -511,6 +511,51 @@ static void test_no_disk_access(void **state)
     unsetenv("XDG_CACHE_HOME");
 }
 
+/* ------------------------------------------------------------------ without libjansson */
+
+static const char *own_path;
+
+/* In a process that finds something else by that name. */
+static void test_no_libjansson(void **state)
+{
+    ckv_tuning_entry e = norm_entry(192);
+    int status;
+    pid_t child;
+    (void)state;
+    put(user_file, &e);
+    tuning_put(tuning_path("libjansson.so.4"), "no library", 10);
+    child = fork();
+    if (child == 0) {
+        setenv("LD_LIBRARY_PATH", tuning_folder(), 1);
+        setenv("CKV_TEST_NO_JSON", "1", 1);
+        execl(own_path, own_path, (char *)NULL);
+        _exit(99);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int run_without(void)
+{
+    ckv_context *context;
+    ckv_context_options options;
+    ckv_tuning_info info = {.struct_size = sizeof info};
+    ckv_context_options_init(&options);
+    options.backend = "cpu";
+    if (ckv_context_create(&options, &context) != CKV_OK || ckv_tuning_status(context, &info) != CKV_OK)
+        return 1;
+    if (info.accepted != 0 || !info.trouble || strstr(info.reason, "libjansson.so.4") == NULL)
+        return 2;
+    ckv_context_destroy(context);
+    setenv("CKV_TUNE_CACHE", "off", 1);
+    if (ckv_context_create(&options, &context) != CKV_OK || ckv_tuning_status(context, &info) != CKV_OK)
+        return 3;
+    ckv_context_destroy(context);
+    return info.trouble ? 4 : 0;
+}
+
 static void test_errors(void **state)
 {
     ckv_tuning_info info = {.struct_size = sizeof info};
@@ -525,7 +570,7 @@ static void test_errors(void **state)
     test_problem_close(&p);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_every_level, setup, teardown),
@@ -536,8 +581,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_paths, setup, teardown),
         cmocka_unit_test_setup_teardown(test_files_that_are_none, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_disk_access, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_libjansson, setup, teardown),
         cmocka_unit_test_setup_teardown(test_errors, setup, teardown),
     };
+    (void)argc;
+    own_path = argv[0];
+    if (getenv("CKV_TEST_NO_JSON") != NULL)
+        return run_without();
     unsetenv("CKV_PARAMETERS");
     unsetenv("CKV_CPU_ISA");
     return tuning_run(tests);

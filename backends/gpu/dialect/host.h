@@ -101,7 +101,8 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
 #define HAS_MMA
 #define HAS_TILES
 #define HAS_MFMA
-#ifndef SIM_MFMA_16
+#ifndef SIM_SMALL_MATRICES /* as sm_75, gfx908 and gfx90a */
+#define HAS_MMA_32
 #define HAS_MFMA_32
 #endif
 #define HAS_WMMA

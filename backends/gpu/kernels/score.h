@@ -178,14 +178,13 @@ KERNEL(ckv_row_sum, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ck
         sum[r] = 0;
     for (i64 first = start; first < start + p.chunk && first < p.tokens; first += SCORE_KEYS) {
         logits_tile(key, q, rows, first, g, keys, queries, acc, p);
-        for (i32 r = 0; r < 4; r++)
-            if (ty * 4 + r < rows) {
-                i64 seen = visible((first_row + ty * 4 + r) % p.window, p);
-                f32 top = greatest[ty * 4 + r];
-                for (i32 k = 0; k < SCORE_PER; k++)
-                    if (first + key_of(k) < seen)
-                        sum[r] += weight_integer(weight(acc[r][k] - top));
-            }
+        UNROLL for (i32 r = 0; r < 4; r++) if (ty * 4 + r < rows)
+        {
+            i64 seen = visible((first_row + ty * 4 + r) % p.window, p);
+            f32 top = greatest[ty * 4 + r];
+            UNROLL for (i32 k = 0; k < SCORE_PER; k++) if (first + key_of(k) < seen) sum[r] +=
+                weight_integer(weight(acc[r][k] - top));
+        }
     }
     for (i32 r = 0; r < 4; r++)
         part[(ty * 4 + r) * 17 + tx] = sum[r];
@@ -222,9 +221,8 @@ KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv
     const i32 g = group_y(p) / p.wave, member = group_y(p) - g * p.wave;
     const i64 head = (i64)g * p.group + p.wave_first + member, first = (i64)group_id(0) * SCORE_KEYS;
     const i32 exists = p.wave_first + member < p.group; /* of the whole work-group */
-    f32 acc[4][SCORE_PER], mean[SCORE_KEYS / SCORE_GROUP + 1];
-    for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++)
-        mean[i] = 0.0f;
+    f32 acc[4][SCORE_PER], mean[(SCORE_KEYS + SCORE_GROUP - 1) / SCORE_GROUP];
+    UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++) mean[i] = 0.0f;
     for (i32 start = 0; exists && start < p.window; start += SCORE_ROWS) {
         const i32 rows = least(SCORE_ROWS, p.window - start);
         const i64 row = head * p.window + start;
@@ -241,13 +239,14 @@ KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv
                         first + key_of(k) < seen ? weight(acc[r][k] - top) : 0.0f;
             }
         BARRIER();
-        for (i32 i = 0; i * SCORE_GROUP + id < SCORE_KEYS; i++)
-            for (i32 r = 0; r < rows; r++)
-                mean[i] = fma_rn(weights[r * KEY_PITCH + i * SCORE_GROUP + id], factor[r], mean[i]);
+        UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS;
+                    i++) for (i32 r = 0; r < rows && i * SCORE_GROUP + id < SCORE_KEYS; r++) mean[i] =
+            fma_rn(weights[r * KEY_PITCH + i * SCORE_GROUP + id], factor[r], mean[i]);
     }
-    for (i32 i = 0; i * SCORE_GROUP + id < SCORE_KEYS; i++) {
+    UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++)
+    {
         i64 token = first + i * SCORE_GROUP + id;
-        if (exists && token < p.tokens)
+        if (exists && token < p.tokens && i * SCORE_GROUP + id < SCORE_KEYS)
             ((GLOBAL f32 *)(work + p.at_heads))[((i64)member * p.kv_heads + g) * p.tokens + token] = mean[i];
     }
 }
