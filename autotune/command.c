@@ -8,13 +8,15 @@
 #include "tune.h"
 #include "workbench.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 10.0   /* seconds that a candidate may take beyond what the default explains */
-#define LIMITS_FROM 5.0 /* budgets below are too short to measure the machine's limits */
+#define PATIENCE_SHARE 0.1 /* of the budget */
+#define PATIENCE 10.0      /* seconds that a candidate may take beyond what the default explains */
+#define LIMITS_FROM 5.0    /* budgets below are too short to measure the machine's limits */
 #define ITEMS_MOST (TUNE_MOST * TUNE_MOST * SPACE_GROUPS)
 
 static volatile sig_atomic_t stop;
@@ -186,7 +188,7 @@ static struct search search_of(struct tune *tune, struct item *item, const struc
                            .base = item->base,
                            .trials = trials,
                            .deadline = now + left / (double)(tune->item_count - tune->now),
-                           .patience = PATIENCE,
+                           .patience = fmin(PATIENCE, PATIENCE_SHARE * tune->options.budget),
                            .model_only = tune->options.budget == 0 || tune->options.dry_run,
                            .exhaustive = tune->options.exhaustive};
 }
