@@ -7,6 +7,7 @@
 #ifndef CKV_LIB_BACKEND_H
 #define CKV_LIB_BACKEND_H
 
+#include "identity.h"
 #include "plan.h"
 #include "projection.h"
 #include "tensor.h"
@@ -75,6 +76,10 @@ typedef struct ckv_backend {
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
+
+    /* Optional: what the context's device is, as the vendor spells it (lib/identity.c makes
+     * one spelling of several); zeroed before.  Without it no tuning file is used. */
+    void (*identify)(const ckv_context *context, ckv_device_identity *identity);
 
     /* What may be tuned; of the functions, `allowed` is optional and says what the device
      * cannot run, `model` gives the value for want of a better one. */

@@ -4,8 +4,8 @@
  *
  * A backend declares its tunables as data, in its table.  Their values are settled once:
  * those of a context when it is created, those of a projection and of a plan likewise,
- * each by the first of these that knows one: the caller's override, the environment, the
- * backend's own model of the device.  Run calls only read them.
+ * each by the first of these that knows one: the caller's override, the environment, tuning
+ * files (tuning_store.h), the backend's own model of the device.  Run calls only read them.
  */
 #ifndef CKV_LIB_TUNING_H
 #define CKV_LIB_TUNING_H

@@ -5,7 +5,14 @@
 
 #include "cpu.h"
 
-enum { CKV_CPU_ISA, CKV_CPU_NORM_BLOCK, CKV_CPU_TUNABLES };
+enum {
+    CKV_CPU_ISA,
+    CKV_CPU_NORM_BLOCK,
+    CKV_CPU_SELECT_SAMPLE,
+    CKV_CPU_BOUND_BLOCK,
+    CKV_CPU_SKIP_FACTOR,
+    CKV_CPU_TUNABLES
+};
 
 extern const ckv_tunable ckv_cpu_tunables[CKV_CPU_TUNABLES];
 

@@ -4,6 +4,7 @@
  * of launches on one stream; what a kernel needs to know stands in ckv_params.
  *
  *   backend.c   opening and closing a device
+ *   identity.c  what device it is, for tuning files
  *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
  *   module.c    one of them as a module
  *   probe.c     the kernel that a device must pass before it is used
@@ -131,6 +132,9 @@ int ckv_gpu_skips(const ckv_plan *plan);
 
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
+
+/* The backend's `identify`. */
+void ckv_gpu_identify(const ckv_context *context, ckv_device_identity *identity);
 
 extern const ckv_device_stages ckv_gpu_stages;
 

@@ -361,6 +361,36 @@ typedef struct ckv_parameter {
 /* What a plan runs with.  Set parameter->struct_size before the call; index as above. */
 CKV_API ckv_status ckv_plan_parameter(const ckv_plan *plan, int32_t index, ckv_parameter *parameter);
 
+/*
+ * What tuning files gave a context (docs/tuning.md).  They are read once, when it is
+ * created: the user's, CKV_TUNE_CACHE or ckv/tuning.json in the user's folder of caches,
+ * and the one that is shipped with the library.  Whatever is wrong with a file shows here
+ * and nowhere else.  With CKV_TUNE_CACHE=off no file is looked for.
+ */
+typedef struct ckv_tuning_info {
+    size_t struct_size;
+    const char *device;  /* that entries must match: backend, vendor, name, architecture, ... */
+    const char *path;    /* of the user's file, which may not be there yet; "": none is looked for */
+    const char *shipped; /* of the shipped file; "": none was found */
+    int32_t accepted;    /* entries that this context can use, of both files */
+    int32_t foreign;     /* sound entries of other devices, drivers or versions of the library */
+    int32_t skipped;     /* damaged entries, and those with names or values that there are not */
+    int32_t trouble;     /* 1: worth a warning; 0 where a file is merely not there */
+    const char *reason;  /* the first why a file or an entry is not used; "" */
+} ckv_tuning_info;
+
+/* Set info->struct_size before the call.  Strings live as long as the context. */
+CKV_API ckv_status ckv_tuning_status(const ckv_context *context, ckv_tuning_info *info);
+
+/*
+ * For tuners: writes the values that `plan` has of one stage's tunables into the user's file,
+ * for plans of such sizes on such a device; `seconds` of the stage with them, and with those
+ * of the model.  Other entries stay.  An error leaves the file as it was, and is no reason to
+ * stop: CKV_ERROR_UNAVAILABLE where it cannot be written, or another process holds its lock
+ * for some seconds.  Contexts that there are do not see the entry.
+ */
+CKV_API ckv_status ckv_tuning_save(const ckv_plan *plan, const char *stage, double seconds, double model_seconds);
+
 /* ------------------------------------------------------------------ running */
 
 enum {
