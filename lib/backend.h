@@ -66,7 +66,9 @@ typedef struct ckv_backend {
     const char *(*absence)(void); /* optional: why device_count is 0 */
     const char *(*device_name)(int32_t device);
     const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
-    const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
+    /* Optional: which of the backend's ways this context's calls go, such as an instruction set. */
+    const char *(*context_variant)(const ckv_context *context);
+    const char *(*device_reason)(int32_t device); /* why it cannot be used, "" when it can */
 
     int (*device_rank)(int32_t device); /* CKV_RANK_*: the place in "auto" */
 
@@ -106,6 +108,12 @@ typedef struct ckv_backend {
     uint32_t (*evict)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
                       const ckv_projection *projection, const ckv_kept *kept, void *workspace, int64_t *exact_norms);
 } ckv_backend;
+
+/* Of the context's backend; "" where it has but one. */
+static inline const char *ckv_backend_variant(const ckv_context *context)
+{
+    return context->backend->context_variant == NULL ? "" : context->backend->context_variant(context);
+}
 
 extern const ckv_backend ckv_backend_cpu;
 extern const ckv_backend ckv_backend_cuda;

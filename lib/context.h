@@ -7,6 +7,9 @@
 
 #include "tuning.h"
 
+struct ckv_backend;
+struct ckv_registry;
+
 #define CKV_CONTEXT_FAILURES 16 /* later ones are not noted */
 
 /* Why a device that seemed usable was not opened. */
@@ -20,7 +23,8 @@ struct ckv_context {
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);
     void *user;
-    const struct ckv_backend *backend;
+    struct ckv_registry *registry;
+    const struct ckv_backend *backend; /* NULL until one is chosen */
     int32_t device;
     const void *backend_state; /* what the backend's open_device left here */
     int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
@@ -32,6 +36,10 @@ struct ckv_context {
     int failures;              /* devices tried and not opened */
     ckv_device_failure failed[CKV_CONTEXT_FAILURES];
 };
+
+/* A context without a choice: its allocator (NULL: the default) and its list of backends,
+ * which the caller destroys. */
+ckv_status ckv_context_draft(ckv_context *draft, const ckv_context_options *options);
 
 /* Zeroed memory of a handle, aligned to 64 bytes; NULL with the detail set. */
 void *ckv_context_allocate(const ckv_context *context, size_t bytes, const char *what);

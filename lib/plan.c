@@ -193,5 +193,6 @@ ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info)
     known.backend = plan->backend->name;
     known.device = plan->backend->context_device_name(plan->context);
     known.device_memory = plan->backend->device != NULL;
+    known.variant = ckv_backend_variant(plan->context);
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_plan_info, device) + sizeof known.device, "info");
 }

@@ -65,6 +65,37 @@ if [ -n "$(find "$root" -name libckv.a)" ]; then
     expect "the static example prints the same" same_static
 fi
 
+# Modules stand beside the library, and are found there wherever the tree is moved.
+if [ -n "$CKV_MODULES" ]; then
+    with_modules() {
+        for module in $CKV_MODULES; do
+            [ -f "$(dirname "$(find "$root" -name libckv.so)")/ckv/ckv-$module.so" ] || { echo "no $module"; return 1; }
+        done
+    }
+    expect "its modules are installed beside the library: $CKV_MODULES" with_modules
+    if [ -x "$(find "$root" -name ckv -path '*/bin/*')" ]; then
+        moved() {
+            cp -R "$root" "$work/else where" || return 1
+            env -u CKV_MODULE_PATH LD_LIBRARY_PATH="$(dirname "$(find "$work/else where" -name libckv.so)")" \
+                "$(find "$work/else where" -name ckv -path '*/bin/*')" info >"$work/info" 2>&1 || return 1
+            cat "$work/info"
+            for module in $CKV_MODULES; do
+                grep -q "^$module " "$work/info" || return 1
+            done
+            ! grep -q 'a module of its own' "$work/info"
+        }
+        expect "a moved tree finds them" moved
+        unfound() {
+            find "$work/else where" -name 'ckv-*.so' -exec rm {} +
+            moved_info=$(env -u CKV_MODULE_PATH LD_LIBRARY_PATH="$(dirname "$(find "$work/else where" -name libckv.so)")" \
+                "$(find "$work/else where" -name ckv -path '*/bin/*')" info)
+            echo "$moved_info"
+            echo "$moved_info" | grep -q 'a module of its own: no ckv-.*else where'
+        }
+        expect "and says where it looked for those that are not there" unfound
+    fi
+fi
+
 nothing_left() {
     "$MAKE" -C "$top_builddir" uninstall DESTDIR="$root" >/dev/null || return 1
     find "$root" -type f -o -type l | tee "$work/left"

@@ -3,7 +3,7 @@
 #include "verify_shrink.h"
 
 #include "command.h"
-#include "lib/numeric.h"
+#include "verify_numbers.h"
 #include "verify_place.h"
 
 #include <stdlib.h>
@@ -269,21 +269,6 @@ static void simplify_options(struct work *w)
 
 /* ------------------------------------------------------------------ memory and dtypes */
 
-static bool widen(struct verify_problem *p, enum verify_input input)
-{
-    const int64_t count = verify_count(p, input);
-    uint32_t *wide = malloc((size_t)count * sizeof *wide + 1);
-
-    if (wide == NULL)
-        return false;
-    for (int64_t i = 0; i < count; i++)
-        wide[i] = ckv_load_bits((const char *)p->cells[input] + 2 * i, p->dtype[input]);
-    free(p->cells[input]);
-    p->cells[input] = wide;
-    p->dtype[input] = CKV_F32;
-    return true;
-}
-
 static void simplify_memory(struct work *w)
 {
     struct verify_problem candidate;
@@ -300,7 +285,7 @@ static void simplify_memory(struct work *w)
             try_it(w, &candidate);
         }
         if (w->best->cells[i] != NULL && w->best->dtype[i] != CKV_F32 && copy(w, &candidate)) {
-            if (widen(&candidate, (enum verify_input)i)) {
+            if (verify_widen(&candidate, (enum verify_input)i)) {
                 try_it(w, &candidate);
             } else {
                 w->memory = false;
@@ -312,67 +297,14 @@ static void simplify_memory(struct work *w)
 
 /* ------------------------------------------------------------------ numbers */
 
-static uint32_t one_of(ckv_dtype dtype)
-{
-    return dtype == CKV_F32 ? 0x3f800000u : dtype == CKV_F16 ? 0x3c00u : 0x3f80u;
-}
-
-static uint32_t number_at(const struct verify_problem *p, int input, int64_t at)
-{
-    uint32_t word;
-    uint16_t half;
-
-    if (p->dtype[input] == CKV_F32) {
-        memcpy(&word, (const char *)p->cells[input] + 4 * at, sizeof word);
-        return word;
-    }
-    memcpy(&half, (const char *)p->cells[input] + 2 * at, sizeof half);
-    return half;
-}
-
-static void put_number(struct verify_problem *p, int input, int64_t at, uint32_t word)
-{
-    uint16_t half = (uint16_t)word;
-
-    if (p->dtype[input] == CKV_F32)
-        memcpy((char *)p->cells[input] + 4 * at, &word, sizeof word);
-    else
-        memcpy((char *)p->cells[input] + 2 * at, &half, sizeof half);
-}
-
-/* Plainer numbers, the plainest first. */
-enum { ONES, SMALL_INTEGERS, POWERS, FINITE, PLAINER };
-
-static uint32_t plainer(ckv_dtype dtype, uint32_t bits, int how, int64_t at)
-{
-    const uint32_t exponent = dtype == CKV_F32 ? 0x7f800000u : dtype == CKV_F16 ? 0x7c00u : 0x7f80u;
-    const uint32_t sign = dtype == CKV_F32 ? CKV_SIGN_BIT : 0x8000u;
-    const uint32_t step = dtype == CKV_F32 ? 0x800000u : dtype == CKV_F16 ? 0x400u : 0x80u;
-
-    if (how == ONES)
-        return one_of(dtype);
-    if (how == SMALL_INTEGERS) /* 1, 2, 4, 8 in turn: not all one */
-        return one_of(dtype) + step * (uint32_t)(at % 4);
-    if ((bits & exponent) == exponent || (bits & exponent) == 0)
-        return 0; /* NaN, infinite, subnormal */
-    return how == POWERS ? bits & (sign | exponent) : bits;
-}
-
-static bool replace(struct work *w, int input, int64_t first, int64_t length, int how)
+static bool replace(struct work *w, int input, int64_t first, int64_t length, enum verify_plainer how)
 {
     struct verify_problem candidate;
-    bool changed = false;
 
     if (!copy(w, &candidate))
         return false;
-    for (int64_t i = first; i < first + length; i++) {
-        uint32_t before = number_at(&candidate, input, i);
-        uint32_t after = plainer(candidate.dtype[input], before, how, i);
-
-        changed = changed || (before != after && before != one_of(candidate.dtype[input]));
-        put_number(&candidate, input, i, after);
-    }
-    if (changed && verify_settle(&candidate, (enum verify_input)input))
+    if (verify_plainer(&candidate, (enum verify_input)input, first, length, how) &&
+        verify_settle(&candidate, (enum verify_input)input))
         return try_it(w, &candidate);
     verify_free(&candidate);
     return false;
@@ -384,12 +316,36 @@ static void simplify_numbers(struct work *w)
         const int64_t count = w->best->cells[input] == NULL ? 0 : verify_count(w->best, (enum verify_input)input);
         bool done = count == 0;
 
-        for (int how = 0; how < PLAINER && !done; how++)
-            done = replace(w, input, 0, count, how) && how < POWERS;
+        for (int how = 0; how < VERIFY_PLAINER && !done; how++)
+            done = replace(w, input, 0, count, (enum verify_plainer)how) && how < VERIFY_POWERS;
         for (int64_t length = (count + 1) / 2; !done && length >= 1 && !over(w); length /= 2)
             for (int64_t first = 0; first < count; first += length)
-                replace(w, input, first, first + length > count ? count - first : length, ONES);
+                replace(w, input, first, first + length > count ? count - first : length, VERIFY_ONES);
     }
+}
+
+/* ------------------------------------------------------------------ other numbers */
+
+#define REDRAWS 12
+
+/* A wrong rounding shows with few numbers, and a cut changes them all: so that it does not end there,
+ * a short axis is tried with several draws of plain ones. */
+static void redraw_axes(struct work *w)
+{
+    for (int axis = 0; axis < VERIFY_AXES; axis++)
+        for (int64_t length = 1; length <= w->best->axis[axis] / 2 && length <= 4; length *= 2)
+            for (uint64_t seed = 0; seed < REDRAWS && w->best->axis[axis] > length && !over(w); seed++) {
+                struct verify_problem candidate;
+                bool good = verify_cut(&candidate, w->best, (enum verify_axis)axis, 0, length) &&
+                            verify_redraw(&candidate, seed);
+
+                if (good) {
+                    try_it(w, &candidate);
+                } else {
+                    w->memory = false;
+                    verify_free(&candidate);
+                }
+            }
 }
 
 /* ------------------------------------------------------------------ all of it */
@@ -415,6 +371,7 @@ bool verify_shrink(struct verify_shrink *shrink, enum verify_stage stage, struct
             simplify_memory(&w);
             simplify_options(&w);
         } while (moved(&w) && !over(&w));
+        redraw_axes(&w);
         simplify_numbers(&w);
     } while (moved(&w) && !over(&w));
     return w.memory;

@@ -94,14 +94,12 @@ static void apply_parameters(ckv_context *context)
 static size_t workspace_size(const ckv_plan *plan)
 {
     int skips = ckv_cpu_skip_pays(plan), fits = 1;
-    ckv_cpu_sizes sizes[4] = {{0, 0, 0}};
+    ckv_cpu_sizes sizes[3] = {{0, 0, 0}};
     size_t greatest = 0, workers = (size_t)plan->context->threads;
     fits &= ckv_cpu_score_sizes(plan, &sizes[0]);
     fits &= ckv_cpu_norm_sizes(plan, &sizes[1]);
     fits &= ckv_cpu_select_sizes(plan, &sizes[2]);
-    if (skips)
-        fits &= ckv_cpu_bound_sizes(plan, &sizes[3]);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         size_t stage = sizes[i].shared;
         fits &= ckv_add_product(&stage, sizes[i].worker, workers < sizes[i].items ? workers : sizes[i].items);
         greatest = stage > greatest ? stage : greatest;
@@ -130,6 +128,7 @@ const ckv_backend ckv_backend_cpu = {
     .device_count = device_count,
     .device_name = device_name,
     .context_device_name = context_device_name,
+    .context_variant = context_device_name, /* the instruction set */
     .device_reason = device_reason,
     .device_rank = device_rank,
     .open_device = open_device,

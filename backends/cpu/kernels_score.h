@@ -7,6 +7,7 @@
 #include "load.h"
 
 #define MEAN_VECTORS 8
+#define WEIGHT_VECTORS 2
 
 static uint32_t load_row(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count)
 {
@@ -36,8 +37,7 @@ static uint32_t load_keys(float *keys, const void *from, ckv_dtype dtype, int64_
 }
 
 /* One lane per key; the chain over channels stays one chain per (query, key). */
-static void logits(const float *queries, const float *keys, int head_dim, float *out, int64_t stride,
-                   float *tops)
+static void logits(const float *queries, const float *keys, int head_dim, float *out, int64_t stride, float *tops)
 {
     for (int half = 0; half < KEY_TILE; half += QUERY_VECTORS * LANES) {
         vf sum[QUERY_ROWS][QUERY_VECTORS];
@@ -81,52 +81,104 @@ static float greatest(const float *row, int count, float start)
     return start;
 }
 
-/* Spec 4.3 */
-static inline vf weight(vf logit, vf top)
+/*
+ * Spec 4.3, of WEIGHT_VECTORS vectors in step: the chain of one is longer than the processor
+ * looks ahead.  What is below -60 gives 0 in the end and must not overflow on the way.  What is
+ * above -2^-26 needs no case of its own here: s is 1, and so is the result, whether or not
+ * r * r is so small that a mode of the processor takes it as 0.
+ */
+#define EACH_VECTOR for (int v = 0; v < WEIGHT_VECTORS; v++)
+
+static inline void weigh(vf e[WEIGHT_VECTORS], vf top)
 {
     const vf round = vf_set(12582912.0f), one = vf_set(1.0f);
-    vf x = vf_sub(logit, top);
-    /* What is below -60 gives 0 in the end and must not overflow on the way.  What is above
-     * -2^-26 counts as 0, whose exponential is 1, so that r * r does not underflow;
-     * -0x1.fffffep-27 is the float next to it. */
-    vf cut = vf_where_less(x, -0x1.fffffep-27f, vf_max(x, vf_set(-61.0f)), vf_set(0.0f));
-    vf t = vf_fma(cut, vf_set(0x1.715476p0f), round);
-    vf n = vf_sub(t, round);
-    vf rh = vf_fma(n, vf_set(-0x1.62e4p-1f), cut);
-    vf rl = vf_mul(n, vf_set(-0x1.7f7d1cp-20f));
-    vf r = vf_add(rh, rl);
-    vf p = vf_set(0x1.6a243ap-10f);
-    p = vf_fma(p, r, vf_set(0x1.1239ep-7f));
-    p = vf_fma(p, r, vf_set(0x1.5558f2p-5f));
-    p = vf_fma(p, r, vf_set(0x1.555492p-3f));
-    p = vf_fma(p, r, vf_set(0x1.fffffcp-2f));
-    p = vf_fma(p, vf_mul(r, r), rl);
-    vf s = vf_add(one, rh);
-    vf c = vf_sub(rh, vf_sub(s, one));
-    vf y = vf_add_exponent(vf_add(s, vf_add(c, p)), t);
-    return vf_where_less(x, -60.0f, vf_set(0.0f), y);
+    vf x[WEIGHT_VECTORS], t[WEIGHT_VECTORS], rh[WEIGHT_VECTORS], rl[WEIGHT_VECTORS], r[WEIGHT_VECTORS],
+        p[WEIGHT_VECTORS], s[WEIGHT_VECTORS];
+    EACH_VECTOR x[v] = vf_sub(e[v], top);
+    EACH_VECTOR r[v] = vf_max(x[v], vf_set(-61.0f));
+    EACH_VECTOR t[v] = vf_fma(r[v], vf_set(0x1.715476p0f), round);
+    EACH_VECTOR rl[v] = vf_sub(t[v], round);
+    EACH_VECTOR rh[v] = vf_fma(rl[v], vf_set(-0x1.62e4p-1f), r[v]);
+    EACH_VECTOR rl[v] = vf_mul(rl[v], vf_set(-0x1.7f7d1cp-20f));
+    EACH_VECTOR r[v] = vf_add(rh[v], rl[v]);
+    EACH_VECTOR p[v] = vf_fma(vf_set(0x1.6a243ap-10f), r[v], vf_set(0x1.1239ep-7f));
+    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.5558f2p-5f));
+    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.555492p-3f));
+    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.fffffcp-2f));
+    EACH_VECTOR p[v] = vf_fma(p[v], vf_mul(r[v], r[v]), rl[v]);
+    EACH_VECTOR s[v] = vf_add(one, rh[v]);
+    EACH_VECTOR rh[v] = vf_sub(rh[v], vf_sub(s[v], one));
+    EACH_VECTOR s[v] = vf_add_exponent(vf_add(s[v], vf_add(rh[v], p[v])), t[v]);
+    EACH_VECTOR e[v] = vf_zero_where_less(x[v], -60.0f, s[v]);
+}
+
+/*
+ * Sums of rne(e * 2^40), e in [0, 1], in two words a lane.  e + 96 rounds e to a multiple of
+ * 2^-17, up to 2^17 of them, which are in the low bits of the float's word.  What that leaves is
+ * exact and at most 2^-18 in size; times 2^40 and rounded beside 1.5 * 2^23 it is an integer of at
+ * most 2^22 in the low bits of that word.  (The rounding of the whole is the rounding of this
+ * part, since the other is an even integer.)  MOST terms in a lane cannot overflow.
+ */
+#define UPPER 96.0f
+#define LOWER 12582912.0f
+#define MOST 256
+
+typedef struct weight_sum {
+    vu upper, lower;
+} weight_sum;
+
+static inline void weight_add(weight_sum *sum, vf e)
+{
+    vf upper = vf_add(e, vf_set(UPPER));
+    vf rest = vf_sub(e, vf_sub(upper, vf_set(UPPER)));
+    sum->upper = vu_add(sum->upper, upper);
+    sum->lower = vu_add(sum->lower, vf_fma(rest, vf_set(0x1p40f), vf_set(LOWER)));
+}
+
+/* Of `terms` terms in each lane. */
+static int64_t weight_total(const weight_sum *sum, uint32_t terms)
+{
+    uint32_t upper[LANES], lower[LANES];
+    int64_t total = 0;
+    vu_store(upper, sum->upper);
+    vu_store(lower, sum->lower);
+    for (int v = 0; v < LANES; v++)
+        total +=
+            (int64_t)(upper[v] - terms * ckv_bits(UPPER)) * (1 << 23) + (int32_t)(lower[v] - terms * ckv_bits(LOWER));
+    return total;
+}
+
+/* Of a multiple of WEIGHT_VECTORS * LANES logits, at most MOST * LANES. */
+static int64_t weights_in_step(float *row, int count, vf top)
+{
+    weight_sum sum = {vu_zero(), vu_zero()};
+    vf e[WEIGHT_VECTORS];
+    for (int i = 0; i < count; i += WEIGHT_VECTORS * LANES) {
+        EACH_VECTOR e[v] = vf_load(row + i + v * LANES);
+        weigh(e, top);
+        EACH_VECTOR vf_store(row + i + v * LANES, e[v]);
+        EACH_VECTOR weight_add(&sum, e[v]);
+    }
+    return weight_total(&sum, (uint32_t)(count / LANES));
 }
 
 static int64_t weights(float *row, int count, float top)
 {
-    vf tops = vf_set(top);
-    vsum sum = vsum_zero();
+    enum { step = WEIGHT_VECTORS * LANES };
     int i = 0;
-    int64_t added = 0, rest = 0;
-    for (; i + LANES <= count; i += LANES, added += LANES) {
-        vf e = weight(vf_load(row + i), tops);
-        vf_store(row + i, e);
-        sum = vsum_add(sum, e);
+    int64_t sum = 0;
+    for (int left; (left = (count - i) / step * step) > 0; i += left) {
+        left = left < MOST * LANES ? left : MOST * LANES;
+        sum += weights_in_step(row + i, left, vf_set(top));
     }
     if (i < count) {
-        float lane[LANES] = {0};
-        memcpy(lane, row + i, (size_t)(count - i) * sizeof *lane);
-        vf_store(lane, weight(vf_load(lane), tops));
+        float lane[step];
+        for (int v = 0; v < step; v++) /* what is below every logit (spec 8) weighs nothing */
+            lane[v] = v < count - i ? row[i + v] : -0x1p120f;
+        sum += weights_in_step(lane, step, vf_set(top));
         memcpy(row + i, lane, (size_t)(count - i) * sizeof *lane);
-        for (int v = 0; v < count - i; v++)
-            rest += ckv_rne(lane[v], 40);
     }
-    return vsum_total(sum, added) + rest;
+    return sum;
 }
 
 static void accumulate(float *mean, const float *rows, int64_t stride, const float *r, int queries, int count)

@@ -15,8 +15,8 @@
 #include "lib/sizes.h"
 #include "load.h"
 
-#define LOWEST -0x1p120f     /* below every logit (spec 8) */
-#define BLOCK 192            /* keys in a work item: a multiple of every key_tile, and not of 256: rows are that far apart */
+#define LOWEST -0x1p120f /* below every logit (spec 8) */
+#define BLOCK 192 /* keys in a work item: a multiple of every key_tile, and not of 256: rows are that far apart */
 #define WAVE_BYTES (2 << 20) /* a wave may use this much for each worker, or 48 bytes for each (KV head, key) */
 
 static int64_t round_up(int64_t x, int64_t step)

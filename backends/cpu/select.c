@@ -23,6 +23,7 @@ typedef struct job {
     const ckv_plan *plan;
     const ckv_tensor *attention, *norm;
     const ckv_kept *kept;
+    const uint8_t *idle; /* [Hkv] or NULL: none is */
     char *scratch;
     size_t scratch_size;
     _Atomic uint32_t *flags;
@@ -257,6 +258,8 @@ static void select_head(const void *argument, int64_t g, int32_t worker)
     int64_t stage2 = ckv_plan_stage2_slots(plan);
     head h = {.job = j, .g = g};
     size_t size;
+    if (j->idle != NULL && j->idle[g] != 0)
+        return;
     ckv_plan_candidates(plan, &h.low, &h.high);
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &h.s, &size);
     rank_by_attention(&h);
@@ -264,14 +267,26 @@ static void select_head(const void *argument, int64_t g, int32_t worker)
     write_kept(&h, stage2);
 }
 
-uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
-                        void *workspace)
+static uint32_t select_heads(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                             const ckv_kept *kept, const uint8_t *idle, void *workspace)
 {
-    job j = {plan, attention, norm, kept, (char *)workspace + CKV_WORKSPACE_ALIGNMENT, 0, workspace};
+    job j = {plan, attention, norm, kept, idle, (char *)workspace + CKV_WORKSPACE_ALIGNMENT, 0, workspace};
     scratch s;
     lay_out(plan, NULL, &s, &j.scratch_size);
     atomic_store_explicit(j.flags, 0, memory_order_relaxed);
     kept->offsets[0] = 0;
     ckv_cpu_for_each(plan->context, plan->kv_heads, select_head, &j);
     return atomic_load_explicit(j.flags, memory_order_relaxed);
+}
+
+uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept,
+                        void *workspace)
+{
+    return select_heads(plan, attention, norm, kept, NULL, workspace);
+}
+
+void ckv_cpu_select_some(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                         const ckv_kept *kept, const uint8_t *idle, void *workspace)
+{
+    select_heads(plan, attention, norm, kept, idle, workspace);
 }

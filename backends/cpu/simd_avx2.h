@@ -46,42 +46,28 @@ static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
 }
-static inline vf vf_where_less(vf x, float limit, vf yes, vf no)
+static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
-    return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_LT_OQ));
+    return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_LT_OQ), v);
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), _mm256_slli_epi32(_mm256_castps_si256(t), 23)));
 }
 
-/*
- * Partial sums of rne(e * 2^40).  In double, e * 2^40 + 1.5 * 2^52 rounds to an
- * integer in the low bits of the word; the words are summed as integers and the
- * constant's share, `added` times, is taken off at the end (modulo 2^64).
- */
-typedef __m256i vsum;
-#define SUM_MAGIC 0x1.8p52
-static inline vsum vsum_zero(void)
+/* Sums of the words of floats, modulo 2^32. */
+typedef __m256i vu;
+static inline vu vu_zero(void)
 {
     return _mm256_setzero_si256();
 }
-static inline __m256i vsum_word(__m128 e)
+static inline vu vu_add(vu sum, vf v)
 {
-    return _mm256_castpd_si256(_mm256_fmadd_pd(_mm256_cvtps_pd(e), _mm256_set1_pd(0x1p40), _mm256_set1_pd(SUM_MAGIC)));
+    return _mm256_add_epi32(sum, _mm256_castps_si256(v));
 }
-static inline vsum vsum_add(vsum s, vf e)
+static inline void vu_store(uint32_t *p, vu sum)
 {
-    s = _mm256_add_epi64(s, vsum_word(_mm256_castps256_ps128(e)));
-    return _mm256_add_epi64(s, vsum_word(_mm256_extractf128_ps(e, 1)));
-}
-static inline int64_t vsum_total(vsum s, int64_t added)
-{
-    uint64_t word[4], magic;
-    double constant = SUM_MAGIC;
-    memcpy(&magic, &constant, sizeof magic);
-    _mm256_storeu_si256((__m256i *)(void *)word, s);
-    return (int64_t)(word[0] + word[1] + word[2] + word[3] - (uint64_t)added * magic);
+    _mm256_storeu_si256((__m256i *)(void *)p, sum);
 }
 
 #include "load_avx2.h"

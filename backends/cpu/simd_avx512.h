@@ -50,9 +50,9 @@ static inline vf vf_max(vf a, vf b)
 {
     return _mm512_max_ps(a, b);
 }
-static inline vf vf_where_less(vf x, float limit, vf yes, vf no)
+static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_LT_OQ), no, yes);
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_LT_OQ), v, _mm512_setzero_ps());
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {
@@ -60,31 +60,18 @@ static inline vf vf_add_exponent(vf y, vf t)
 }
 
 /* As in simd_avx2.h. */
-typedef __m512i vsum;
-#define SUM_MAGIC 0x1.8p52
-static inline vsum vsum_zero(void)
+typedef __m512i vu;
+static inline vu vu_zero(void)
 {
     return _mm512_setzero_si512();
 }
-static inline __m512i vsum_word(__m256 e)
+static inline vu vu_add(vu sum, vf v)
 {
-    return _mm512_castpd_si512(_mm512_fmadd_pd(_mm512_cvtps_pd(e), _mm512_set1_pd(0x1p40), _mm512_set1_pd(SUM_MAGIC)));
+    return _mm512_add_epi32(sum, _mm512_castps_si512(v));
 }
-static inline vsum vsum_add(vsum s, vf e)
+static inline void vu_store(uint32_t *p, vu sum)
 {
-    __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(e), 1));
-    s = _mm512_add_epi64(s, vsum_word(_mm512_castps512_ps256(e)));
-    return _mm512_add_epi64(s, vsum_word(upper));
-}
-static inline int64_t vsum_total(vsum s, int64_t added)
-{
-    uint64_t word[8], magic, total = 0;
-    double constant = SUM_MAGIC;
-    memcpy(&magic, &constant, sizeof magic);
-    _mm512_storeu_si512(word, s);
-    for (int i = 0; i < 8; i++)
-        total += word[i];
-    return (int64_t)(total - (uint64_t)added * magic);
+    _mm512_storeu_si512(p, sum);
 }
 
 #include "load_avx2.h"

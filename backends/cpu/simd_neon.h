@@ -46,31 +46,28 @@ static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
 }
-static inline vf vf_where_less(vf x, float limit, vf yes, vf no)
+static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
-    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(limit)), yes, no);
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, vdupq_n_f32(limit))));
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {
     return vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(y), vshlq_n_u32(vreinterpretq_u32_f32(t), 23)));
 }
 
-/* Partial sums of rne(e * 2^40): fcvtns rounds so. */
-typedef int64x2_t vsum;
-static inline vsum vsum_zero(void)
+/* Sums of the words of floats, modulo 2^32. */
+typedef uint32x4_t vu;
+static inline vu vu_zero(void)
 {
-    return vdupq_n_s64(0);
+    return vdupq_n_u32(0);
 }
-static inline vsum vsum_add(vsum s, vf e)
+static inline vu vu_add(vu sum, vf v)
 {
-    const float64x2_t scale = vdupq_n_f64(0x1p40);
-    s = vaddq_s64(s, vcvtnq_s64_f64(vmulq_f64(vcvt_f64_f32(vget_low_f32(e)), scale)));
-    return vaddq_s64(s, vcvtnq_s64_f64(vmulq_f64(vcvt_high_f64_f32(e), scale)));
+    return vaddq_u32(sum, vreinterpretq_u32_f32(v));
 }
-static inline int64_t vsum_total(vsum s, int64_t added)
+static inline void vu_store(uint32_t *p, vu sum)
 {
-    (void)added;
-    return vaddvq_s64(s);
+    vst1q_u32(p, sum);
 }
 
 /* keys[c][t] = rows[t][c], four by four; `width` is a multiple of 8. */

@@ -62,10 +62,10 @@ static inline vf vf_max(vf a, vf b)
     EACH(i) a.lane[i] = b.lane[i] > a.lane[i] ? b.lane[i] : a.lane[i];
     return a;
 }
-static inline vf vf_where_less(vf x, float limit, vf yes, vf no)
+static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
-    EACH(i) no.lane[i] = x.lane[i] < limit ? yes.lane[i] : no.lane[i];
-    return no;
+    EACH(i) v.lane[i] = x.lane[i] < limit ? 0.0f : v.lane[i];
+    return v;
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {
@@ -73,24 +73,20 @@ static inline vf vf_add_exponent(vf y, vf t)
     return y;
 }
 
-/* Partial sums of rne(e * 2^40). */
-typedef struct {
-    int64_t sum;
-} vsum;
-static inline vsum vsum_zero(void)
+/* Sums of the words of floats, modulo 2^32. */
+static inline vu vu_zero(void)
 {
-    vsum s = {0};
+    vu s = {{0}};
     return s;
 }
-static inline vsum vsum_add(vsum s, vf e)
+static inline vu vu_add(vu sum, vf v)
 {
-    EACH(i) s.sum += ckv_rne(e.lane[i], 40);
-    return s;
+    EACH(i) sum.lane[i] += ckv_bits(v.lane[i]);
+    return sum;
 }
-static inline int64_t vsum_total(vsum s, int64_t added)
+static inline void vu_store(uint32_t *p, vu sum)
 {
-    (void)added;
-    return s.sum;
+    EACH(i) p[i] = sum.lane[i];
 }
 
 /* keys[c][t] = rows[t][c] */

@@ -40,15 +40,14 @@ static void transpose(float *keys, const float *rows, int head_dim, int width)
 
 /* Whether the sanitising rule changes none of a row's `bytes` (a multiple of 16) but zeros'
  * signs: of every magnitude m, m <= most and, but for 0, m >= least. */
-static inline __m256i plain_words(const unsigned char *p, int64_t bytes, __m256i sign, __m256i most, __m256i below_least,
-                                  int words)
+static inline __m256i plain_words(const unsigned char *p, int64_t bytes, __m256i sign, __m256i most,
+                                  __m256i below_least, int words)
 {
     const __m256i one = words ? _mm256_set1_epi32(1) : _mm256_set1_epi16(1);
     __m256i top = _mm256_setzero_si256(), bottom = _mm256_set1_epi32(-1);
     for (int64_t i = 0; i < bytes; i += 32) {
-        __m256i u = i + 32 <= bytes
-                        ? _mm256_loadu_si256((const __m256i *)(const void *)(p + i))
-                        : _mm256_zextsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p + i)));
+        __m256i u = i + 32 <= bytes ? _mm256_loadu_si256((const __m256i *)(const void *)(p + i))
+                                    : _mm256_zextsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(p + i)));
         u = _mm256_andnot_si256(sign, u);
         if (words) {
             top = _mm256_max_epu32(top, u);

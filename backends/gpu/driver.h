@@ -68,6 +68,7 @@ typedef struct ckv_gpu_launch {
 typedef struct ckv_gpu_driver {
     const char *name; /* of the backend: "cuda", "hip", "opencl" */
     ckv_gpu_target target;
+    const struct ckv_gpu_embedded *embedded; /* the kernels for it (embedded.h) */
 
     /* Loads the library and initialises it, once a process.  NULL, or why there is none;
      * the text lives as long as the process.  Everything below only after NULL. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "embedded.h"
 #include "library.h"
 #include "vendor/cuda.h"
 
@@ -434,9 +435,12 @@ static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
     return 1;
 }
 
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_cuda, &ckv_gpu_text_cuda_size, ckv_gpu_images_cuda};
+
 const ckv_gpu_driver ckv_gpu_cuda = {
     .name = "cuda",
     .target = CKV_GPU_CUDA,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,

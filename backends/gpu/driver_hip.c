@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "embedded.h"
 #include "library.h"
 #include "vendor/hip.h"
 
@@ -426,9 +427,12 @@ static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
     return 1;
 }
 
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_hip, &ckv_gpu_text_hip_size, ckv_gpu_images_hip};
+
 const ckv_gpu_driver ckv_gpu_hip = {
     .name = "hip",
     .target = CKV_GPU_HIP,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "library.h"
 #include "vendor/opencl.h"
 
@@ -586,9 +587,12 @@ static void release_kernel(ckv_gpu_device *device, ckv_gpu_kernel kernel)
         loaded.cl.clReleaseKernel(kernel);
 }
 
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_opencl, &ckv_gpu_text_opencl_size, NULL};
+
 const ckv_gpu_driver ckv_gpu_opencl = {
     .name = "opencl",
     .target = CKV_GPU_OPENCL,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,

@@ -3,7 +3,9 @@
  * The GPU backend: one host program over any driver.  A run call becomes a fixed list
  * of launches on one stream; what a kernel needs to know stands in ckv_params.
  *
- *   backend.c   the three tables, opening and closing a device
+ *   backend.c   opening and closing a device
+ *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
+ *   module.c    one of them as a module
  *   probe.c     the kernel that a device must pass before it is used
  *   route.c     which kernels the norm takes
  *   pack.c      the projection in device memory; pack_*.c for a route
@@ -55,6 +57,7 @@ typedef struct ckv_gpu {
     ckv_gpu_kernel kernels[CKV_GPU_KERNELS]; /* NULL: of a route that the device has not */
     ckv_gpu_route route;                     /* of the norm, where a projection allows it */
     ckv_gpu_origin origin;
+    char variant[48]; /* the two in words */
     struct ckv_gpu_lanes *lanes;
 } ckv_gpu;
 

@@ -184,13 +184,15 @@ typedef struct ckv_context ckv_context;
 
 typedef struct ckv_context_options {
     size_t struct_size;
-    const char *backend; /* optional: "auto" (also NULL) or a backend's name; something asked for by name and
-                            unusable is an error whose detail lists what there is and why */
-    const char *device;  /* optional: index within the backend, or part of a device's name; the "cpu" backend's
-                            instruction set is the environment's to force, as CKV_CPU_ISA */
+    /* Optional, names in any case: "auto" (also NULL) or a backend's name, and a device's index
+     * within its backend (all digits) or part of its name.  What is not said here, the environment
+     * may say: CKV_BACKEND (NAME or NAME:DEVICE), CKV_DEVICE.  Something asked for and unusable
+     * is CKV_ERROR_UNAVAILABLE, whose detail says who asked, what there is and why not the rest. */
+    const char *backend;
+    const char *device;
     /* Optional pair: memory of the handles.  `allocate` returns at least `bytes`
      * bytes aligned to `alignment` (a power of two), or NULL; both must be
-     * callable from every thread that creates or destroys handles. */
+     * callable from every thread that creates, destroys or (ckv_device_query) lists. */
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);
     void *user; /* optional, passed to both */
@@ -228,18 +230,21 @@ CKV_API void ckv_context_destroy(ckv_context *context);
 
 typedef struct ckv_device_info {
     size_t struct_size;
-    const char *backend; /* "ref", "cpu", "cuda", "hip", "opencl" */
+    const char *backend; /* "ref", "cpu", "cuda", "hip", "opencl", or a module's */
     int32_t device;      /* index within its backend; -1: the row speaks of the backend as a whole */
     const char *name;    /* of the device; "" where there is none */
     int32_t available;   /* 1: a context can use it */
     int32_t selected;    /* 1: this context does */
     const char *reason;  /* why it is not available; "" when it is */
+    const char *variant; /* where it is selected: as in ckv_plan_info; else "" */
 } ckv_device_info;
 
-/* Every backend that the library knows and every device of each, usable or not,
- * and why not.  "auto" takes the first that it can open of: discrete GPUs, GPUs that
- * share the host's memory, "cpu", "ref"; of equals the first in this list; an OpenCL
- * device that is a CPU never.  Strings live as long as the context.
+/* Every backend that the library knows, built in or a module, and every device of each,
+ * usable or not, and why not; asking for it loads every driver there is.  "auto" takes the
+ * first that it can open of: discrete GPUs, GPUs that share the host's memory, "cpu", "ref";
+ * of equals the first in this list; an OpenCL device that is a CPU never.  Strings live as
+ * long as the context.  `context` is optional: without one nothing is selected or was tried,
+ * and strings live until the thread's next such call.
  * Set info->struct_size before the call; index in [0, ckv_device_count). */
 CKV_API int32_t ckv_device_count(const ckv_context *context);
 CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
@@ -305,6 +310,8 @@ typedef struct ckv_plan_info {
     const char *device;
     int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,
                               one with CKV_MEMORY_DEVICE takes `workspace` bytes of the device's */
+    const char *variant;   /* of the backend's code that runs it: an instruction set ("avx2"), or how a GPU computes
+                              the norm and where its code came from ("mma, built ahead"); lives as long as the context */
 } ckv_plan_info;
 
 /* Set info->struct_size before the call. */
