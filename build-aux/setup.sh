@@ -8,7 +8,7 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 
 # To build the library and the command.
 # shellcheck disable=SC2034
-BUILD_PACKAGES=(autoconf automake gcc libc6-dev libjansson-dev libtool make pkg-config)
+BUILD_PACKAGES=(autoconf automake gcc libc6-dev libjansson-dev libtool libxxhash-dev make pkg-config)
 
 say() {
     printf '== %s\n' "$*"

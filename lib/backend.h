@@ -66,13 +66,23 @@ typedef struct ckv_backend {
     const char *(*absence)(void); /* optional: why device_count is 0 */
     const char *(*device_name)(int32_t device);
     const char *(*context_device_name)(const ckv_context *context); /* what this context has of it */
-    const char *(*device_reason)(int32_t device);                   /* why it cannot be used, "" when it can */
+    /* Optional: which of the backend's ways this context's calls go, such as an instruction set. */
+    const char *(*context_variant)(const ckv_context *context);
+    const char *(*device_reason)(int32_t device); /* why it cannot be used, "" when it can */
 
     int (*device_rank)(int32_t device); /* CKV_RANK_*: the place in "auto" */
 
     /* Optional: settles what a context needs beside the device's number. */
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
+
+    /* What may be tuned; of the functions, `allowed` is optional and says what the device
+     * cannot run, `model` gives the value for want of a better one. */
+    const ckv_tunable *tunables;
+    int32_t tunable_count;
+    int (*tunable_allowed)(const ckv_context *context, int32_t index, int32_t value);
+    int32_t (*tunable_model)(const ckv_context *context, const ckv_problem *problem, int32_t index);
+    void (*apply_parameters)(ckv_context *context); /* optional: those of CKV_TUNE_CONTEXT are settled */
 
     /* Optional pair: the projection in a layout of the backend's own, made once with
      * it; size 0 on overflow. */
@@ -98,6 +108,12 @@ typedef struct ckv_backend {
     uint32_t (*evict)(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
                       const ckv_projection *projection, const ckv_kept *kept, void *workspace, int64_t *exact_norms);
 } ckv_backend;
+
+/* Of the context's backend; "" where it has but one. */
+static inline const char *ckv_backend_variant(const ckv_context *context)
+{
+    return context->backend->context_variant == NULL ? "" : context->backend->context_variant(context);
+}
 
 extern const ckv_backend ckv_backend_cpu;
 extern const ckv_backend ckv_backend_cuda;

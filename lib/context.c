@@ -9,16 +9,15 @@
 #include <string.h>
 
 #include "backend.h"
-#include "devices.h"
+#include "dispatch.h"
+#include "registry.h"
 #include "sizes.h"
 #include "status.h"
-
-#define STRINGIFY_(x) #x
-#define STRINGIFY(x) STRINGIFY_(x)
+#include "version.h"
 
 const char *ckv_version(void)
 {
-    return STRINGIFY(CKV_VERSION_MAJOR) "." STRINGIFY(CKV_VERSION_MINOR) "." STRINGIFY(CKV_VERSION_PATCH);
+    return CKV_VERSION_TEXT;
 }
 
 static void *default_allocate(void *user, size_t bytes, size_t alignment)
@@ -57,10 +56,27 @@ void ckv_context_options_init(ckv_context_options *options)
     options->struct_size = sizeof *options;
 }
 
+ckv_status ckv_context_draft(ckv_context *draft, const ckv_context_options *options)
+{
+    memset(draft, 0, sizeof *draft);
+    draft->allocate = options == NULL || options->allocate == NULL ? default_allocate : options->allocate;
+    draft->release = options == NULL || options->release == NULL ? default_release : options->release;
+    draft->user = options == NULL ? NULL : options->user;
+    return ckv_registry_create(draft, &draft->registry);
+}
+
+/* Closes what the draft has opened; its own memory is the caller's. */
+static void close_context(ckv_context *context)
+{
+    if (context->backend != NULL && context->backend->close_device != NULL)
+        context->backend->close_device(context);
+    ckv_registry_destroy(context->registry);
+}
+
 ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **out)
 {
     ckv_context_options options;
-    ckv_context draft = {0};
+    ckv_context draft;
     ckv_status status;
     if (out == NULL)
         return ckv_fail_null("context");
@@ -75,26 +91,32 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     if ((options.allocate == NULL) != (options.release == NULL))
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
                         "options: only one of allocate and release is set, wanted both or none");
-    draft.allocate = options.allocate == NULL ? default_allocate : options.allocate;
-    draft.release = options.release == NULL ? default_release : options.release;
-    draft.user = options.user;
     if (options.threads < 0 || options.threads > CKV_LIMIT_THREADS)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads %d, wanted 0 to %d", (int)options.threads,
                         CKV_LIMIT_THREADS);
     if (options.parallel_for != NULL && options.threads == 0)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads 0, wanted the width of parallel_for");
+    status = ckv_context_draft(&draft, &options);
+    if (status != CKV_OK)
+        return status;
     draft.threads = options.threads;
     draft.parallel_for = options.parallel_for;
     draft.pool = options.pool;
     draft.native_context = options.native_context;
-    status = ckv_devices_choose(&draft, &options);
-    if (status != CKV_OK)
+    status = ckv_dispatch(&draft, &options);
+    if (status == CKV_OK)
+        status = ckv_tuning_read(&draft, options.parameters);
+    if (status == CKV_OK) {
+        static const ckv_problem none = {0};
+        ckv_tuning_settle(&draft, CKV_TUNE_CONTEXT, &none, &draft.parameters);
+        if (draft.backend->apply_parameters != NULL)
+            draft.backend->apply_parameters(&draft);
+        *out = ckv_context_allocate(&draft, sizeof draft, "context");
+        status = *out == NULL ? CKV_ERROR_NO_MEMORY : CKV_OK;
+    }
+    if (status != CKV_OK) {
+        close_context(&draft);
         return status;
-    *out = ckv_context_allocate(&draft, sizeof draft, "context");
-    if (*out == NULL) {
-        if (draft.backend->close_device != NULL)
-            draft.backend->close_device(&draft);
-        return CKV_ERROR_NO_MEMORY;
     }
     **out = draft;
     return CKV_OK;
@@ -104,32 +126,6 @@ void ckv_context_destroy(ckv_context *context)
 {
     if (context == NULL)
         return;
-    if (context->backend->close_device != NULL)
-        context->backend->close_device(context);
+    close_context(context);
     ckv_context_release(context, context);
-}
-
-int32_t ckv_device_count(const ckv_context *context)
-{
-    return context == NULL ? 0 : ckv_devices_count();
-}
-
-ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info)
-{
-    ckv_device_info known;
-    int32_t rows;
-    if (context == NULL)
-        return ckv_fail_null("context");
-    rows = ckv_devices_count();
-    if (index < 0 || index >= rows)
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "index: %d, wanted 0 to %d", (int)index, (int)rows - 1);
-    ckv_devices_describe(context, index, &known);
-    known.selected = strcmp(known.backend, context->backend->name) == 0 && known.device == context->device;
-    if (known.selected) { /* as it was chosen, whatever the environment says now */
-        known.name = context->backend->context_device_name(context);
-        known.available = 1;
-        known.reason = "";
-    }
-    return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_device_info, reason) + sizeof known.reason,
-                            "info");
 }

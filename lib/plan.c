@@ -99,6 +99,15 @@ static void fill_policy(ckv_plan *plan, const ckv_policy *policy)
     plan->pool_inverse = reciprocal(plan->pool_width);
 }
 
+static void settle_parameters(ckv_plan *plan)
+{
+    const ckv_problem problem = {plan->tokens,   plan->window,   plan->budget,    plan->query_heads,
+                                 plan->kv_heads, plan->head_dim, plan->value_dim, plan->hidden};
+    plan->parameters = plan->context->parameters;
+    ckv_tuning_settle(plan->context, CKV_TUNE_PROJECTION, &problem, &plan->parameters);
+    ckv_tuning_settle(plan->context, CKV_TUNE_PLAN, &problem, &plan->parameters);
+}
+
 /* Limits that involve both (spec 2.3), and sizes that must fit their types. */
 static ckv_status check_together(const ckv_plan *plan)
 {
@@ -150,8 +159,10 @@ ckv_status ckv_plan_create(const ckv_context *context, const ckv_shape *given_sh
     fill_shape(&draft, &shape);
     fill_policy(&draft, &policy);
     status = check_together(&draft);
-    if (status == CKV_OK)
+    if (status == CKV_OK) {
+        settle_parameters(&draft);
         status = size_workspace(&draft);
+    }
     if (status != CKV_OK)
         return status;
     *out = ckv_context_allocate(context, sizeof draft, "plan");
@@ -182,5 +193,6 @@ ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info)
     known.backend = plan->backend->name;
     known.device = plan->backend->context_device_name(plan->context);
     known.device_memory = plan->backend->device != NULL;
+    known.variant = ckv_backend_variant(plan->context);
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_plan_info, device) + sizeof known.device, "info");
 }

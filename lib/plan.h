@@ -29,6 +29,8 @@ struct ckv_plan {
     float window_inverse; /* RN(1/w), 0 where nothing is scored */
     float group_inverse;  /* RN(1/G) */
     float pool_inverse;   /* RN(1/width) */
+
+    ckv_parameters parameters; /* of every scope; a projection's own may be other ones */
 };
 
 /* Entries of a head that stage 2 keeps. */

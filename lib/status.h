@@ -3,6 +3,7 @@
 #ifndef CKV_LIB_STATUS_H
 #define CKV_LIB_STATUS_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 #include <ckv/ckv.h>
@@ -15,6 +16,9 @@
 
 /* Sets this thread's detail and returns `status`. */
 ckv_status ckv_fail(ckv_status status, const char *format, ...) CKV_PRINTF(2, 3);
+
+/* The same, as a module's comes here. */
+ckv_status ckv_fail_list(ckv_status status, const char *format, va_list arguments) CKV_PRINTF(2, 0);
 
 ckv_status ckv_fail_null(const char *name);
 

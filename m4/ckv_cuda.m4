@@ -46,6 +46,12 @@ for ckv_flag in "" --compress-mode=size; do
     AS_IF(["$NVCC" --fmad=false $ckv_flag -fatbin $CKV_CUDA_GENCODE -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
         [CKV_NVCC_FLAGS="--fmad=false $ckv_flag"])
 done
+# A kernel that spills registers or has private memory at all: a warning, an error where
+# warnings are.  (Another nvcc may do so where ours did not, and the kernel still works.)
+ckv_gate="--warn-on-spills,--warn-on-local-memory-usage"
+AS_IF([test "x$ckv_werror" != xno], [ckv_gate="$ckv_gate,-Werror"])
+AS_IF([test -n "$CKV_NVCC_FLAGS" && "$NVCC" $CKV_NVCC_FLAGS -Xptxas $ckv_gate -fatbin $CKV_CUDA_GENCODE -o conftest.fatbin conftest.cu >&AS_MESSAGE_LOG_FD 2>&1],
+    [CKV_NVCC_FLAGS="$CKV_NVCC_FLAGS -Xptxas $ckv_gate"])
 rm -f conftest.cu conftest.fatbin
 AS_IF([test -z "$CKV_NVCC_FLAGS"],
     [CKV_CUDA_GENCODE=

@@ -8,6 +8,8 @@ AC_DEFUN([CKV_HIP],
 AC_ARG_VAR([CKV_HIP_ARCHS], [what clang builds kernels for, such as "gfx90a gfx942"])
 AC_ARG_VAR([CKV_HIP_CLANG], [clang with the AMDGPU target and lld])
 AC_SUBST([CKV_HIP_FLAGS], ["-x hip --offload-device-only --no-gpu-bundle-output -nogpuinc -nogpulib -std=c++17 -O3 -ffp-contract=off"])
+AC_SUBST([CKV_HIP_GATE], [warn])
+AS_IF([test "x$ckv_werror" != xno], [CKV_HIP_GATE=error])
 ckv_hip_summary=no
 AS_IF([test "x$ckv_with_hip" != xno],
     [ckv_candidates="$CKV_HIP_CLANG clang-21 clang-20 clang-19 clang /opt/rocm/llvm/bin/clang"

@@ -7,6 +7,7 @@
 # So: one plan at the end, the sum of cmocka's, so that tests that never ran are
 # missed; "ok N # SKIP reason", the reason being the last "# skip: reason" that
 # the test printed.  The exit status is handed on unless it only repeats "not ok".
+# A program that hangs is ended after CKV_TEST_TIMEOUT seconds.
 CMOCKA_MESSAGE_OUTPUT=TAP
 export CMOCKA_MESSAGE_OUTPUT
 # The program of awk is in single quotes on purpose.
@@ -14,7 +15,7 @@ export CMOCKA_MESSAGE_OUTPUT
 {
     # Unquoted: a command with options, or nothing.
     # shellcheck disable=SC2086
-    ${CKV_RUNNER-} "$@"
+    timeout -k 10 "${CKV_TEST_TIMEOUT:-1200}" ${CKV_RUNNER-} "$@"
     echo "exit-status $?"
 } | ${AWK:-awk} '
     /^1\.\.[0-9]+/ { planned += substr($0, 4); next }

@@ -34,7 +34,7 @@ build() {
     # Unquoted: CC may hold options.
     # shellcheck disable=SC2086
     $CC -std=gnu11 -O2 -w -DCKV_WITHOUT_GPU -o "$work/print" "$@" "$from" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/lib/*.c -lm &&
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c "$top_srcdir"/lib/*.c -lm &&
         "$work/print" >"$work/lines"
 }
 

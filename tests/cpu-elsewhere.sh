@@ -21,11 +21,11 @@ build() {
     # Unquoted: a compiler may hold options.
     # shellcheck disable=SC2086
     $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output" "$@" "$top_srcdir"/tests/golden/print.c \
-        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm &&
+        "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm &&
         $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-compare" "$@" "$top_srcdir"/tests/cpu/compare.c \
-            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c -lm &&
+            "$top_srcdir"/tests/unit/hostile.c "$top_srcdir"/tests/unit/outcome.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm &&
         $compiler -std=gnu11 -O2 -w -ffp-contract=off -DCKV_WITHOUT_GPU -o "$output-skips" "$@" "$top_srcdir"/tests/cpu/skips.c \
-            "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c -lm
+            "$top_srcdir"/tests/unit/golden.c "$top_srcdir"/tests/unit/support.c "$top_srcdir"/tools/arrange.c "$top_srcdir"/tools/draw.c -lm
 }
 
 # skips ISA COMMAND...: leaves norms out, and keeps what it should.

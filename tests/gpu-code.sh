@@ -1,5 +1,6 @@
 #!/bin/sh
-# The matrix routes of the norm in machine code: matrix instructions, and no spill.
+# Kernels in machine code: matrix instructions where the norm should have them, and neither
+# spills nor arrays in private memory.
 # No GPU is needed, only the compilers.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
@@ -11,13 +12,13 @@ inspect() {
     python3 "$top_srcdir/tools/inspect-kernels" --no-roofline --jobs 1 "$@"
 }
 
-# A copy of the kernels' text that has only the norm, for speed: FOLDER.
+# A copy of the kernels' text that has only the norm, or FILES, for speed: FOLDER [FILES].
 copy() {
     mkdir "$work/$1"
     cp -R "$top_srcdir/backends/gpu/kernels" "$top_srcdir/backends/gpu/dialect" "$top_srcdir/backends/gpu/kernels.def" \
         "$work/$1"
     chmod -R u+w "$work/$1"
-    sed -n '/^#include "\(params\|number\|norm_.*\)\.h"/p' "$top_srcdir/backends/gpu/kernels/all.h" |
+    sed -n "/^#include \"\(params\|number\|${2-norm_.*}\)\.h\"/p" "$top_srcdir/backends/gpu/kernels/all.h" |
         sort -t '"' -k 2,2 -r | sed 's/$/\n/' >"$work/$1/kernels/all.h"
 }
 
@@ -65,6 +66,9 @@ judge() {
 
 copy norm
 control small
+copy score score
+copy rolled score
+spoil rolled/kernels/score.h 's/UNROLL for (i32 r/for (i32 r/'
 control plain_mma dialect/cuda.h 's/asm("mma.sync.aligned.m16n8k32/d[0] += (i32)(a[0] * b[0]); if (0) &/'
 control spill_nvcc dialect/cuda.h 's/__launch_bounds__(group, least)/__launch_bounds__(group, 8)/'
 control plain_mfma dialect/hip.h 's/c = __builtin_amdgcn_mfma_i32_16x16x16i8(/c[0] += (i32)(a * b); if (0) &/'
@@ -78,6 +82,8 @@ control spill_clang dialect/hip.h 's/^#define KERNEL(name, group)/& __attribute_
     for folder in small plain_mma spill_nvcc; do
         start $folder $folder --archs sm_80 --kernel 'ckv_norm_mma_*' --require-matrix
     done
+    start score score --archs sm_90 --kernel 'ckv_row_*,ckv_attend'
+    start rolled rolled --archs sm_90 --kernel ckv_row_sum
     start int small --archs sm_80 --kernel ckv_norm_int --require-matrix
     start ptx small --archs sm_80 --kernel 'ckv_norm_mma_*' --require-matrix --ptx
     start ptx_plain small --archs sm_80 --kernel ckv_norm_int --require-matrix --ptx
@@ -98,6 +104,8 @@ judge "gfx90a: the norm has mfma and does not spill" gfx90a 0 ckv_norm_mfma_128
 judge "gfx942: the norm has mfma and does not spill" gfx942 0 ckv_norm_mfma_128
 judge "gfx1100: the norm has wmma and does not spill" gfx1100 0 ckv_norm_wmma_128
 
+judge "sm_90: the score has no private memory" score 0 ckv_row_sum
+judge "control: a loop that indexes registers is reported" rolled 1 "ckv_row_sum, sm_90: has .* bytes of private memory"
 judge "control: the text of the controls passes, unspoiled" small 0 ckv_norm_mma_128
 judge "control: plain code for mma is reported" plain_mma 1 "ckv_norm_mma_128, sm_80: no matrix instruction"
 judge "control: plain code for mfma is reported" plain_mfma 1 "ckv_norm_mfma_128, gfx90a: no matrix instruction"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The shared library exports the symbols of lib/libckv.symbols and no others, and
-# needs no libraries but libc, libm and the OpenMP runtime.
+# The shared library exports the symbols of lib/libckv.symbols and no others, a module its
+# one, and none needs libraries but libc, libm and the OpenMP runtime.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 [ -f "$LIBCKV" ] || skip_all "no shared library in this build"
@@ -29,8 +29,21 @@ needs_little() {
     ! grep -Ev '^(libc|libm|libpthread|libgomp|ld-linux[-a-z0-9_]*|ld64)\.so\.[0-9]+$|^libc\.musl|^lib(i|)omp[0-9]*\.so' "$work/needed"
 }
 
+# $1 exports what a module does.
+one_symbol() {
+    # shellcheck disable=SC2086
+    [ "$($NM -D --defined-only "$1" | awk '{ print $3 }')" = ckv_module_entry ]
+}
+
 if command -v readelf >/dev/null 2>&1; then
     expect "only libc, libm and the OpenMP runtime are needed" needs_little "$LIBCKV"
+    for module in "$top_builddir"/.libs/ckv-*.so; do
+        [ -f "$module" ] || continue
+        name=${module##*/}
+        expect "$name: the same" needs_little "$module"
+        expect "$name exports one symbol" one_symbol "$module"
+    done
+    refuse "a library that exports others is refused" one_symbol "$LIBCKV"
     if [ -f "$top_builddir/.libs/ckv" ]; then
         refuse "a program that needs more is refused" needs_little "$top_builddir/.libs/ckv"
     fi

@@ -9,16 +9,22 @@
 #include <string.h>
 #include <time.h>
 
-ckv_context *command_context(const struct options *options)
+ckv_status command_open(const struct options *options, ckv_context **context)
 {
     ckv_context_options wanted;
-    ckv_context *context = NULL;
 
     ckv_context_options_init(&wanted);
     wanted.backend = options->backend;
     wanted.device = options->device;
     wanted.threads = options->threads;
-    if (ckv_context_create(&wanted, &context) == CKV_OK)
+    return ckv_context_create(&wanted, context);
+}
+
+ckv_context *command_context(const struct options *options)
+{
+    ckv_context *context = NULL;
+
+    if (command_open(options, &context) == CKV_OK)
         return context;
     if (options->backend_text == NULL)
         message_error("%s", ckv_error_detail());

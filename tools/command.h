@@ -19,6 +19,10 @@ int command_evict(int argc, char **argv);
 int command_select(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_bench(int argc, char **argv);
+int command_verify(int argc, char **argv);
+
+/* The context that the options ask for; says nothing. */
+ckv_status command_open(const struct options *options, ckv_context **context);
 
 /* NULL after one error line. */
 ckv_context *command_context(const struct options *options);

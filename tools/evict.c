@@ -113,6 +113,7 @@ static bool prepare(struct job *job)
             fill_report(&job->report.layers[i], layer, &plan.info);
             job->report.backend = plan.info.backend;
             job->report.device = plan.info.device;
+            job->report.variant = plan.info.variant;
             good = add_tensors(job, layer, &plan.info);
         }
         command_destroy(&plan);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckv info: version, build, backends and devices, and why some cannot be used. */
+/* ckv info: version, build, backends and devices, which is chosen and why others are not. */
 #include "command.h"
 
 #include "message.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__clang__)
@@ -57,27 +58,48 @@ static bool row(const ckv_context *context, int32_t index, ckv_device_info *info
     return false;
 }
 
-static bool print_table(const ckv_context *context)
+/* "auto" where nobody asked for a backend or a device. */
+static const char *chosen_by(const struct options *options)
+{
+    static const char *const variables[] = {"CKV_BACKEND", "CKV_DEVICE"};
+
+    if (options->backend_text != NULL)
+        return "--backend";
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *text = getenv(variables[i]);
+
+        if (text != NULL && text[0] != '\0')
+            return variables[i];
+    }
+    return "auto";
+}
+
+/* `context` is NULL where what was asked for cannot be had, for the reason `error`. */
+static bool print_table(const ckv_context *context, const struct options *options, const char *error)
 {
     printf("ckv        %s\n", ckv_version());
     printf("compiler   %s\n", COMPILER);
     printf("build      %s, %s%s\n\n", MACHINE, OPTIMISED ? "optimised" : "not optimised",
            SANITIZED ? ", address sanitizer" : "");
-    printf("%-8s %6s  %-9s %s\n", "backend", "device", "usable", "what, or why not");
+    printf("%-8s %6s  %-16s %s\n", "backend", "device", "usable", "what, or why not");
     for (int32_t i = 0; i < ckv_device_count(context); i++) {
         ckv_device_info info;
-        char device[16] = "-";
+        char device[16] = "-", usable[32];
 
         if (!row(context, i, &info))
             return false;
         if (info.device >= 0)
             snprintf(device, sizeof device, "%d", (int)info.device);
-        printf("%-8s %6s  %-9s %s\n", info.backend, device,
-               info.selected    ? "yes, auto"
-               : info.available ? "yes"
-                                : "no",
-               info.available ? info.name : info.reason);
+        snprintf(usable, sizeof usable, "%s%s%s", info.available ? "yes" : "no", info.selected ? ", " : "",
+                 info.selected ? chosen_by(options) : "");
+        printf("%-8s %6s  %-16s %s", info.backend, device, usable, info.available ? info.name : info.reason);
+        /* The CPU's device and its variant are one: the instruction set. */
+        if (info.selected && strcmp(info.variant, info.name) != 0)
+            printf(" (%s)", info.variant);
+        putchar('\n');
     }
+    if (context == NULL)
+        printf("\nnothing chosen: %s\n", error);
     return true;
 }
 
@@ -101,17 +123,20 @@ static json_t *row_object(const ckv_device_info *info)
     json_object_set_new(object, "name", json_string(info->name));
     json_object_set_new(object, "available", json_boolean(info->available));
     json_object_set_new(object, "selected", json_boolean(info->selected));
+    json_object_set_new(object, "variant", info->selected ? json_string(info->variant) : json_null());
     json_object_set_new(object, "reason", json_string(info->reason));
     return object;
 }
 
-static bool print_json(const ckv_context *context)
+static bool print_json(const ckv_context *context, const struct options *options, const char *error)
 {
     json_t *object = json_object(), *rows = json_array();
     bool good = true;
 
     json_object_set_new(object, "version", json_string(ckv_version()));
     json_object_set_new(object, "build", build_object());
+    json_object_set_new(object, "chosen_by", context == NULL ? json_null() : json_string(chosen_by(options)));
+    json_object_set_new(object, "error", context == NULL ? json_string(error) : json_null());
     json_object_set_new(object, "backends", rows);
     for (int32_t i = 0; good && i < ckv_device_count(context); i++) {
         ckv_device_info info;
@@ -131,15 +156,18 @@ static bool print_json(const ckv_context *context)
 int command_info(int argc, char **argv)
 {
     struct options options;
-    ckv_context *context;
+    ckv_context *context = NULL;
+    char error[1024] = "";
     bool good;
 
     if (!options_parse_info(argc, argv, &options)) {
         options_free(&options);
         return EXIT_USAGE;
     }
-    context = command_context(&options);
-    good = context != NULL && (options.json ? print_json(context) : print_table(context));
+    /* What there is can be told all the same. */
+    if (command_open(&options, &context) != CKV_OK)
+        snprintf(error, sizeof error, "%s", ckv_error_detail());
+    good = options.json ? print_json(context, &options, error) : print_table(context, &options, error);
     ckv_context_destroy(context);
     options_free(&options);
     return good ? EXIT_DONE : EXIT_INPUT;

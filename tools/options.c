@@ -251,7 +251,8 @@ static const struct argp_option run_options[] = {
     {"output", 'o', "FILE", 0, "Where the result goes; wanted", 2},
     {"layer", KEY_LAYER, "N", 0, "Only this layer; may be repeated (default: every layer of the file)", 2},
     {"json", KEY_JSON, 0, 0, "Report as JSON on standard output, in place of the table", 2},
-    {"backend", KEY_BACKEND, "NAME[:DEVICE]", 0, "What computes; `ckv info' lists the choices (default auto)", 2},
+    {"backend", KEY_BACKEND, "NAME[:DEVICE]", 0,
+     "What computes; `ckv info' lists the choices (default: CKV_BACKEND, else auto)", 2},
     {"threads", KEY_THREADS, "N", 0, "At most N threads (default: CKV_NUM_THREADS, else what OpenMP takes)", 2},
     {0}};
 
@@ -379,7 +380,10 @@ static const struct argp select_argp = {
     0,
     0};
 
-static const struct argp_option info_options[] = {{"json", KEY_JSON, 0, 0, "As JSON", 0}, {0}};
+static const struct argp_option info_options[] = {
+    {"json", KEY_JSON, 0, 0, "As JSON", 0},
+    {"backend", KEY_BACKEND, "NAME[:DEVICE]", 0, "Show what this would choose (default: CKV_BACKEND, else auto)", 0},
+    {0}};
 
 static error_t parse_info(int key, char *text, struct argp_state *state)
 {
@@ -389,6 +393,8 @@ static error_t parse_info(int key, char *text, struct argp_state *state)
     case KEY_JSON:
         options->json = true;
         return 0;
+    case KEY_BACKEND:
+        return read_backend("--backend", text, options);
     case ARGP_KEY_ARG:
         message_error("'%s': an argument, wanted none after ckv info", text);
         return EINVAL;
@@ -401,7 +407,8 @@ static const struct argp info_argp = {
     info_options,
     parse_info,
     "",
-    "Show the version, how it was built, and the backends and devices: which can be used, and why others cannot.",
+    "Show the version, how it was built, and the backends and devices: which is chosen, which else can be used, and why "
+    "others cannot.",
     0,
     0,
     0};

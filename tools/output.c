@@ -80,6 +80,16 @@ bool output_add(struct output *output, int32_t layer, const char *suffix, enum s
     return true;
 }
 
+bool output_metadata(struct output *output, const char *key, const char *value)
+{
+    if (output->metadata == NULL)
+        output->metadata = json_object();
+    if (output->metadata != NULL && json_object_set_new(output->metadata, key, json_string(value)) == 0)
+        return true;
+    message_error("out of memory");
+    return false;
+}
+
 /* Wide elements first: then every tensor starts at a multiple of its element. */
 static int by_place(const void *left, const void *right)
 {
@@ -126,11 +136,16 @@ static char *header_text(const struct output *output, size_t *length)
         return NULL;
     fwrite("        ", 1, 8, stream);
     fputc('{', stream);
+    if (output->metadata != NULL) {
+        fputs("\"__metadata__\":", stream);
+        json_dumpf(output->metadata, stream, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENSURE_ASCII);
+    }
     for (size_t i = 0; i < output->count; i++) {
         const struct output_tensor *tensor = &output->tensors[i];
 
-        fprintf(stream, "%s\"layers.%" PRId32 ".%s\":{\"dtype\":\"%s\",\"shape\":[", i == 0 ? "" : ",", tensor->layer,
-                tensor->suffix, st_dtype_name(tensor->dtype));
+        fprintf(stream, "%s\"layers.%" PRId32 ".%s\":{\"dtype\":\"%s\",\"shape\":[",
+                i == 0 && output->metadata == NULL ? "" : ",", tensor->layer, tensor->suffix,
+                st_dtype_name(tensor->dtype));
         for (int axis = 0; axis < tensor->rank; axis++)
             fprintf(stream, "%s%" PRId64, axis == 0 ? "" : ",", tensor->shape[axis]);
         fprintf(stream, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", tensor->begin, tensor->end);
@@ -354,5 +369,6 @@ void output_close(struct output *output)
     free(output->temporary);
     free(output->target);
     free(output->tensors);
+    json_decref(output->metadata);
     memset(output, 0, sizeof *output);
 }

@@ -20,7 +20,7 @@ struct output_tensor {
     uint64_t begin, end;
 };
 
-/* Zero it, add every tensor, open, write each tensor's bytes in any order, then
+/* Zero it, add every tensor and line of metadata, open, write each tensor's bytes in any order, then
  * commit; close in any case. */
 struct output {
     const char *path;
@@ -30,12 +30,16 @@ struct output {
     bool is_open;
     struct output_tensor *tensors;
     size_t count, capacity;
+    json_t *metadata; /* NULL: none */
     uint64_t data_start;
 };
 
 /* These return false after one error line. */
 bool output_add(struct output *output, int32_t layer, const char *suffix, enum st_dtype dtype, int rank,
                 const int64_t *shape);
+
+/* A line of the file's __metadata__; a key given again has its new value. */
+bool output_metadata(struct output *output, const char *key, const char *value);
 
 /* Fixes the layout, which depends on the tensors added and nothing else, and
  * writes the header.  `path` outlives the output. */

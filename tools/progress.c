@@ -12,6 +12,7 @@
 #define PATIENCE 0.5  /* seconds of work before a bar appears */
 #define LONG_WORK 5e8 /* multiply-adds that surely take the scalar reference longer than that */
 #define BAR_WIDTH 30
+#define BETWEEN 0.2 /* seconds between two pictures of a share */
 
 static struct {
     bool enabled;
@@ -42,6 +43,13 @@ void progress_begin(double work, size_t layers)
     bar.layers = layers;
 }
 
+static void fill(char filled[BAR_WIDTH + 1], double share)
+{
+    for (int i = 0; i < BAR_WIDTH; i++)
+        filled[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
+    filled[BAR_WIDTH] = '\0';
+}
+
 void progress_stage(size_t index, int32_t layer, const char *stage, double work)
 {
     char filled[BAR_WIDTH + 1];
@@ -54,9 +62,7 @@ void progress_stage(size_t index, int32_t layer, const char *stage, double work)
     share = bar.work > 0 ? bar.done / bar.work : 0;
     if (share > 1)
         share = 1;
-    for (int i = 0; i < BAR_WIDTH; i++)
-        filled[i] = i < (int)(share * BAR_WIDTH) ? '#' : '.';
-    filled[BAR_WIDTH] = '\0';
+    fill(filled, share);
     on_screen = 1;
     fprintf(stderr, "\r[%s] %3d%%  layer %d (%zu of %zu): %s\033[K", filled, (int)(share * 100), (int)layer, index + 1,
             bar.layers, stage);
@@ -69,6 +75,24 @@ void progress_note(const char *text)
         return;
     on_screen = 1;
     fprintf(stderr, "\r%s\033[K", text);
+    fflush(stderr);
+}
+
+void progress_share(double share, const char *text)
+{
+    static double last;
+    char filled[BAR_WIDTH + 1];
+    double now = seconds();
+
+    if (isatty(STDERR_FILENO) != 1 || (on_screen && now - last < BETWEEN))
+        return;
+    last = now;
+    on_screen = 1;
+    fill(filled, share > 1 ? 1 : share);
+    if (share < 0)
+        fprintf(stderr, "\r%s\033[K", text);
+    else
+        fprintf(stderr, "\r[%s] %3d%%  %s\033[K", filled, (int)((share > 1 ? 1 : share) * 100), text);
     fflush(stderr);
 }
 

@@ -18,6 +18,10 @@ void progress_end(void);
  * terminal only, until the next one or progress_wipe. */
 void progress_note(const char *text);
 
+/* A bar for a share of the whole that the caller knows, below 0: none, and a text behind it; on a
+ * terminal only, a few times a second at most. */
+void progress_share(double share, const char *text);
+
 /* Takes the bar off the screen; it comes back with the next stage.  Callable
  * from a signal handler. */
 void progress_wipe(void);

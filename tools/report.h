@@ -44,7 +44,7 @@ struct layer_report {
 struct report {
     const struct options *options;
     bool is_evict; /* or select */
-    const char *backend, *device;
+    const char *backend, *device, *variant;
     struct layer_report *layers;
     size_t count;
 };

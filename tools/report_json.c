@@ -205,6 +205,7 @@ bool report_json(const struct report *report, FILE *stream)
     put(object, "status", json_string(finite ? "ok" : "nonfinite"));
     put(object, "backend", json_string(report->backend));
     put(object, "device", json_string(report->device));
+    put(object, "variant", json_string(report->variant));
     put(object, "input", string_or_null(options->input));
     put(object, "model", string_or_null(options->model));
     put(object, "output", string_or_null(options->output));

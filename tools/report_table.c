@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* ------------------------------------------------------------------ cells of the table */
 
@@ -85,7 +86,10 @@ static void print_head(const struct report *report, FILE *stream)
 
     options_policy_text(&options->policy, &policy);
     fprintf(stream, "%s -> %s\n", options->input, options->output);
-    fprintf(stream, "backend %s (%s); ", report->backend, report->device);
+    fprintf(stream, "backend %s (%s", report->backend, report->device);
+    if (strcmp(report->device, report->variant) != 0)
+        fprintf(stream, ", %s", report->variant);
+    fprintf(stream, "); ");
     if (policy.budget[0] != '\0')
         fprintf(stream, "budget %s per KV head", policy.budget);
     else

@@ -44,6 +44,7 @@ static bool prepare(struct job *job)
             report->kept = kept;
             job->report.backend = plan.info.backend;
             job->report.device = plan.info.device;
+            job->report.variant = plan.info.variant;
             good = output_add(&job->output, layer->number, "kept", ST_I32, 1, &kept) &&
                    output_add(&job->output, layer->number, "kept_offsets", ST_I32, 1, &offsets);
         }

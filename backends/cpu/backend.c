@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU backend's table, its choice of instruction set, its memory. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "bounds.h"
@@ -9,6 +8,7 @@
 #include "gram.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
+#include "tunables.h"
 
 const ckv_cpu_kernels *const ckv_cpu_kernels_list[] = {
 /* What the compiler took (m4/ckv_isa.m4). */
@@ -45,13 +45,11 @@ static int32_t device_count(void)
  * when it names none that this machine has. */
 static const ckv_cpu_kernels *choose_kernels(void)
 {
-    const char *forced = getenv("CKV_CPU_ISA");
-    for (int i = 0; ckv_cpu_kernels_list[i] != NULL; i++) {
-        const ckv_cpu_kernels *kernels = ckv_cpu_kernels_list[i];
-        if ((forced == NULL || forced[0] == '\0' || strcmp(forced, kernels->isa) == 0) && kernels->usable())
-            return kernels;
-    }
-    return NULL;
+    ckv_parameters given = {0};
+    if (!ckv_cpu_read_isa(&given))
+        return NULL;
+    return ckv_cpu_kernels_list[given.source[CKV_CPU_ISA] != 0 ? given.value[CKV_CPU_ISA]
+                                                               : ckv_cpu_tunable_model(NULL, NULL, CKV_CPU_ISA)];
 }
 
 static int device_rank(int32_t device)
@@ -82,10 +80,15 @@ static const char *device_reason(int32_t device)
 
 static ckv_status open_device(ckv_context *context)
 {
-    context->backend_state = choose_kernels();
+    ckv_cpu_read_isa(&context->given);
     if (context->threads == 0)
         context->threads = ckv_cpu_default_threads();
     return CKV_OK;
+}
+
+static void apply_parameters(ckv_context *context)
+{
+    context->backend_state = ckv_cpu_kernels_list[context->parameters.value[CKV_CPU_ISA]];
 }
 
 static size_t workspace_size(const ckv_plan *plan)
@@ -125,9 +128,15 @@ const ckv_backend ckv_backend_cpu = {
     .device_count = device_count,
     .device_name = device_name,
     .context_device_name = context_device_name,
+    .context_variant = context_device_name, /* the instruction set */
     .device_reason = device_reason,
     .device_rank = device_rank,
     .open_device = open_device,
+    .tunables = ckv_cpu_tunables,
+    .tunable_count = CKV_CPU_TUNABLES,
+    .tunable_allowed = ckv_cpu_tunable_allowed,
+    .tunable_model = ckv_cpu_tunable_model,
+    .apply_parameters = apply_parameters,
     .projection_size = projection_size,
     .projection_pack = projection_pack,
     .workspace_size = workspace_size,

@@ -10,8 +10,7 @@
 #include "lib/numeric.h"
 #include "lib/sizes.h"
 #include "panels.h"
-
-#define BLOCK 96 /* rows in a work item: a multiple of every kernel's norm_rows; 24 KB of q at dv 128 */
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -27,20 +26,32 @@ typedef struct job {
 
 /* One worker's scratch. */
 typedef struct scratch {
-    float *rows;     /* [BLOCK][dv] sanitised */
+    float *rows;     /* [block][dv] sanitised */
     int16_t *values; /* [dv] */
-    int16_t *q;      /* [BLOCK / norm_rows][steps][norm_rows][norm_step] */
-    int64_t *sums;   /* [BLOCK][lanes] */
-    int32_t *tops;   /* [BLOCK] R, or CKV_CPU_NO_EXPONENT */
-    float *total;    /* [BLOCK] over the heads of the group */
+    int16_t *q;      /* [block / norm_rows][steps][norm_rows][norm_step] */
+    int64_t *sums;   /* [block][lanes] */
+    int32_t *tops;   /* [block] R, or CKV_CPU_NO_EXPONENT */
+    float *total;    /* [block] over the heads of the group */
 } scratch;
+
+/* Rows in a work item. */
+static int32_t block_of(const ckv_plan *plan)
+{
+    return plan->parameters.value[CKV_CPU_NORM_BLOCK];
+}
+
+static int64_t blocks_of(const ckv_plan *plan)
+{
+    return (plan->tokens + block_of(plan) - 1) / block_of(plan);
+}
 
 static int lay_out(const ckv_plan *plan, char *at, scratch *s, size_t *total)
 {
     size_t dv = (size_t)plan->value_dim + CKV_CPU_STEP_MAX; /* the last step may be padded */
-    const size_t sizes[6] = {BLOCK * dv * sizeof(float),   dv * sizeof(int16_t),
-                             BLOCK * dv * sizeof(int16_t), BLOCK * CKV_CPU_SUM_LANES * sizeof(int64_t),
-                             BLOCK * sizeof(int32_t),      BLOCK * sizeof(float)};
+    const size_t block = (size_t)block_of(plan);
+    const size_t sizes[6] = {block * dv * sizeof(float),   dv * sizeof(int16_t),
+                             block * dv * sizeof(int16_t), block * CKV_CPU_SUM_LANES * sizeof(int64_t),
+                             block * sizeof(int32_t),      block * sizeof(float)};
     void *part[6];
     *total = 0;
     for (int i = 0; i < 6; i++) {
@@ -56,7 +67,7 @@ int ckv_cpu_norm_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
 {
     scratch s;
     sizes->shared = CKV_WORKSPACE_ALIGNMENT;
-    sizes->items = (size_t)plan->kv_heads * (size_t)((plan->tokens + BLOCK - 1) / BLOCK) * CKV_CPU_PARTS_MAX;
+    sizes->items = (size_t)plan->kv_heads * (size_t)blocks_of(plan) * CKV_CPU_PARTS_MAX;
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 
@@ -77,7 +88,7 @@ static void multiply(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
     int32_t step = j->kernels->norm_step, tile = j->kernels->norm_rows, steps = j->panels.steps;
     int64_t panel_size = (int64_t)steps * j->kernels->norm_columns * step * j->kernels->norm_weight_size;
-    memset(s->sums, 0, (size_t)(BLOCK * CKV_CPU_SUM_LANES) * sizeof *s->sums);
+    memset(s->sums, 0, (size_t)block_of(j->plan) * CKV_CPU_SUM_LANES * sizeof *s->sums);
     for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++)
         for (int64_t i = 0; i < rows; i += tile)
             j->kernels->norm_panel(j->panels.weights + p * panel_size, s->q + i * steps * step, steps,
@@ -98,23 +109,18 @@ static void add_norms(const job *j, int64_t head, int64_t rows, const scratch *s
     }
 }
 
-static int64_t blocks_of(const ckv_plan *plan)
-{
-    return (plan->tokens + BLOCK - 1) / BLOCK;
-}
-
 /* What a work item is about: rows [first, first + count) of KV head g, or of its list, and the
  * query heads of one part. */
-typedef struct block {
+typedef struct piece {
     int64_t g, first, count, head, last_head;
     int ends; /* the group */
-} block;
+} piece;
 
-static block block_of(const job *j, int64_t item)
+static piece piece_of(const job *j, int64_t item)
 {
     const ckv_plan *plan = j->plan;
     int32_t parts = j->lists == NULL ? 1 : j->lists->parts, part;
-    block b = {.g = item / (blocks_of(plan) * parts), .first = item % blocks_of(plan) * BLOCK};
+    piece b = {.g = item / (blocks_of(plan) * parts), .first = item % blocks_of(plan) * block_of(plan)};
     int64_t end = plan->tokens;
     part = (int32_t)(item / blocks_of(plan) % parts);
     if (j->lists != NULL) {
@@ -122,7 +128,7 @@ static block block_of(const job *j, int64_t item)
         b.first += starts[0];
         end = starts[1];
     }
-    b.count = end - b.first < BLOCK ? end - b.first : BLOCK;
+    b.count = end - b.first < block_of(plan) ? end - b.first : block_of(plan);
     b.head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part);
     b.last_head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part + 1);
     b.ends = part + 1 == parts;
@@ -130,7 +136,7 @@ static block block_of(const job *j, int64_t item)
 }
 
 /* The position of its i-th row. */
-static int64_t row_of(const job *j, const block *b, int64_t i)
+static int64_t row_of(const job *j, const piece *b, int64_t i)
 {
     return j->lists == NULL ? b->first + i : j->lists->rows[b->g * j->plan->tokens + b->first + i];
 }
@@ -147,7 +153,7 @@ static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
-    const block b = block_of(j, item);
+    const piece b = piece_of(j, item);
     float *sums = j->lists == NULL ? NULL : j->lists->sums + b.g * plan->tokens;
     int starts = b.head == b.g * plan->group;
     uint32_t bad = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backends "cuda", "hip" and "opencl": one program, three drivers. */
-#include <pthread.h>
+/* What the backends "cuda", "hip" and "opencl" share: a device opened and closed. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backends/cpu/threads.h"
 #include "gpu.h"
+#include "lane.h"
 #include "lib/status.h"
+#include "table.h"
 
 /* The kernels' names of ckv.h's numbers. */
 _Static_assert(CKV_F32 == 1 && CKV_F16 == 2 && CKV_BF16 == 3, "DTYPE_* of kernels/number.h");
@@ -22,7 +23,9 @@ static void close_gpu(const ckv_context *context, ckv_gpu *gpu)
 {
     const ckv_gpu_driver *driver = gpu->driver;
     void *saved;
-    if (gpu->device != NULL && driver->enter(gpu->device, &saved) == CKV_GPU_OK) {
+    const int entered = gpu->device != NULL && driver->enter(gpu->device, &saved) == CKV_GPU_OK;
+    ckv_gpu_close_lanes(gpu, entered);
+    if (entered) {
         for (int i = 0; i < CKV_GPU_KERNELS; i++)
             if (gpu->kernels[i] != NULL)
                 driver->release_kernel(gpu->device, gpu->kernels[i]);
@@ -33,6 +36,19 @@ static void close_gpu(const ckv_context *context, ckv_gpu *gpu)
     if (gpu->device != NULL)
         driver->close(gpu->device);
     ckv_context_release(context, gpu);
+}
+
+static const char *origin_name(ckv_gpu_origin origin)
+{
+    switch (origin) {
+    case CKV_GPU_BUILT_AHEAD:
+        return "built ahead";
+    case CKV_GPU_FROM_CACHE:
+        return "from the cache";
+    case CKV_GPU_BUILT_NOW:
+        break;
+    }
+    return "built now";
 }
 
 static int load(ckv_gpu *gpu, char *log, size_t size)
@@ -54,7 +70,7 @@ static int load(ckv_gpu *gpu, char *log, size_t size)
     return ckv_gpu_probe(gpu, log, size);
 }
 
-static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
+ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
 {
     char log[400] = "";
     void *saved;
@@ -63,6 +79,11 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
     if (gpu == NULL)
         return CKV_ERROR_NO_MEMORY;
     gpu->driver = driver;
+    gpu->lanes = ckv_gpu_open_lanes();
+    if (gpu->lanes == NULL) {
+        ckv_context_release(context, gpu);
+        return ckv_fail(CKV_ERROR_NO_MEMORY, "context: could not allocate its lanes");
+    }
     code = driver->describe(context->device, &gpu->info);
     if (code == CKV_GPU_OK)
         code = driver->open(context->device, context->native_context, &gpu->device);
@@ -82,109 +103,53 @@ static ckv_status open_gpu(ckv_context *context, const ckv_gpu_driver *driver)
         close_gpu(context, gpu);
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "%s", log);
     }
+    snprintf(gpu->variant, sizeof gpu->variant, "%s, %s", ckv_gpu_route_name(gpu->route), origin_name(gpu->origin));
     context->backend_state = gpu;
     if (context->threads == 0) /* that quantise a projection */
         context->threads = ckv_cpu_default_threads();
     return CKV_OK;
 }
 
-static void close_device(ckv_context *context)
+void ckv_gpu_close(ckv_context *context)
 {
     close_gpu(context, (ckv_gpu *)(uintptr_t)context->backend_state);
 }
 
-static const char *context_device_name(const ckv_context *context)
+const char *ckv_gpu_context_name(const ckv_context *context)
 {
     return ckv_gpu_of(context)->info.name;
 }
 
-static size_t workspace_size(const ckv_plan *plan)
+const char *ckv_gpu_context_variant(const ckv_context *context)
+{
+    return ckv_gpu_of(context)->variant;
+}
+
+size_t ckv_gpu_workspace(const ckv_plan *plan)
 {
     ckv_params params;
     return ckv_gpu_lay_out(plan, &params);
 }
 
-/* ------------------------------------------------------------------ the three tables */
+/* ------------------------------------------------------------------ devices */
 
-#define DEVICES_MAX 32 /* more are not offered */
-
-static int rank_of(const ckv_gpu_device_info *info)
+int ckv_gpu_rank(const ckv_gpu_device_info *info)
 {
     if (info->is_cpu) /* the "cpu" backend serves that better */
         return CKV_RANK_NEVER;
     return info->integrated ? CKV_RANK_INTEGRATED : CKV_RANK_DISCRETE;
 }
 
-/* A driver's devices as they were when they were first asked for; never changed after. */
-typedef struct devices {
-    const char *absence; /* why there are none, "" */
-    int32_t count;
-    ckv_gpu_device_info info[DEVICES_MAX];
-    char reason[DEVICES_MAX][128];
-} devices;
-
-static void find_devices(const ckv_gpu_driver *driver, devices *all)
+void ckv_gpu_find(const ckv_gpu_driver *driver, ckv_gpu_devices *all)
 {
     const char *absence = driver->load();
     all->absence = absence == NULL ? "no device" : absence;
     all->count = absence == NULL ? driver->device_count() : 0;
-    if (all->count > DEVICES_MAX)
-        all->count = DEVICES_MAX;
+    if (all->count > CKV_GPU_DEVICES_MAX)
+        all->count = CKV_GPU_DEVICES_MAX;
     for (int32_t i = 0; i < all->count; i++) {
         int code = driver->describe(i, &all->info[i]);
         if (code != CKV_GPU_OK)
             snprintf(all->reason[i], sizeof all->reason[i], "asking its properties failed: %s", driver->error(code));
     }
 }
-
-#define BACKEND(target)                                                                                                \
-    static devices target##_devices;                                                                                   \
-    static pthread_once_t target##_once = PTHREAD_ONCE_INIT;                                                           \
-    static void target##_find(void)                                                                                    \
-    {                                                                                                                  \
-        find_devices(&ckv_gpu_##target, &target##_devices);                                                            \
-    }                                                                                                                  \
-    static int32_t target##_count(void)                                                                                \
-    {                                                                                                                  \
-        pthread_once(&target##_once, target##_find);                                                                   \
-        return target##_devices.count;                                                                                 \
-    }                                                                                                                  \
-    static const char *target##_absence(void)                                                                          \
-    {                                                                                                                  \
-        pthread_once(&target##_once, target##_find);                                                                   \
-        return target##_devices.absence;                                                                               \
-    }                                                                                                                  \
-    static const char *target##_name(int32_t device)                                                                   \
-    {                                                                                                                  \
-        return target##_devices.info[device].name;                                                                     \
-    }                                                                                                                  \
-    static const char *target##_reason(int32_t device)                                                                 \
-    {                                                                                                                  \
-        const char *gone = ckv_gpu_##target.load(); /* in a forked process */                                          \
-        return gone != NULL ? gone : target##_devices.reason[device];                                                  \
-    }                                                                                                                  \
-    static int target##_rank(int32_t device)                                                                           \
-    {                                                                                                                  \
-        return rank_of(&target##_devices.info[device]);                                                                \
-    }                                                                                                                  \
-    static ckv_status target##_open(ckv_context *context)                                                              \
-    {                                                                                                                  \
-        return open_gpu(context, &ckv_gpu_##target);                                                                   \
-    }                                                                                                                  \
-    const ckv_backend ckv_backend_##target = {                                                                         \
-        .name = #target,                                                                                               \
-        .device_count = target##_count,                                                                                \
-        .absence = target##_absence,                                                                                   \
-        .device_name = target##_name,                                                                                  \
-        .device_reason = target##_reason,                                                                              \
-        .device_rank = target##_rank,                                                                                  \
-        .context_device_name = context_device_name,                                                                    \
-        .open_device = target##_open,                                                                                  \
-        .close_device = close_device,                                                                                  \
-        .workspace_size = workspace_size,                                                                              \
-        .device = &ckv_gpu_stages,                                                                                     \
-    };
-
-BACKEND(cuda)
-BACKEND(hip)
-BACKEND(opencl)

@@ -26,17 +26,6 @@ static const ckv_symbol symbols[] = {
 #undef FUNCTION
 };
 
-int ckv_gpu_split_options(char *options, const char **list, int count, int room)
-{
-    char *rest = options;
-    for (char *word = strtok_r(options, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest)) {
-        if (count == room)
-            return -1;
-        list[count++] = word;
-    }
-    return count;
-}
-
 /* Before ROCm 5.3 it was a part of the runtime's library. */
 static void initialise(void)
 {

@@ -32,6 +32,10 @@ void ckv_gpu_begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *l
     call->doing = "making the device current";
     call->code = call->gpu->driver->enter(call->gpu->device, &call->saved);
     call->entered = call->code == CKV_GPU_OK;
+    if (call->entered && !call->gpu->driver->takes(call->gpu->device, launch->stream)) {
+        call->foreign_stream = 1;
+        call->code = CKV_GPU_FAILED;
+    }
 }
 
 void ckv_gpu_check_memory(ckv_gpu_call *call, const char *name, const void *base)
@@ -47,6 +51,9 @@ ckv_status ckv_gpu_end(ckv_gpu_call *call)
     const ckv_gpu_driver *driver = call->gpu->driver;
     if (call->entered)
         driver->leave(call->gpu->device, call->saved);
+    if (call->foreign_stream)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "run: stream: not a queue of %s '%s' in the context's cl_context",
+                        driver->name, call->gpu->info.name);
     if (call->foreign != NULL)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: not memory of %s '%s', wanted the context's device",
                         call->foreign, driver->name, call->gpu->info.name);

@@ -12,26 +12,6 @@
 #include "embedded.h"
 #include "library.h"
 
-/* What the library has for a target. */
-typedef struct embedded {
-    const unsigned char *text;
-    size_t text_size;
-    const ckv_gpu_embedded_image *images; /* NULL: none are made for this target */
-} embedded;
-
-static embedded embedded_of(ckv_gpu_target target)
-{
-    switch (target) {
-    case CKV_GPU_CUDA:
-        return (embedded){ckv_gpu_text_cuda, ckv_gpu_text_cuda_size, ckv_gpu_images_cuda};
-    case CKV_GPU_HIP:
-        return (embedded){ckv_gpu_text_hip, ckv_gpu_text_hip_size, ckv_gpu_images_hip};
-    case CKV_GPU_OPENCL:
-        break;
-    }
-    return (embedded){ckv_gpu_text_opencl, ckv_gpu_text_opencl_size, NULL};
-}
-
 /* "gfx90a" is for "gfx90a:sramecc+:xnack-" too, having been built for any of these. */
 static int fits(const char *image, const char *device)
 {
@@ -59,7 +39,7 @@ static int load_ahead(const ckv_gpu_driver *driver, ckv_gpu_device *device, cons
 /* Everything that an image depends on.  The kernels' text is in it whole, so that no
  * two ever count as one. */
 static char *make_key(const ckv_gpu_driver *driver, const ckv_gpu_device_info *info, const char *defines,
-                      const embedded *have, size_t *size)
+                      const ckv_gpu_embedded *have, size_t *size)
 {
     char head[1024];
     int length = snprintf(head, sizeof head, "libckv %s\n%s\n%s\n%s\n%s\n%s\n%s\n", ckv_version(), driver->name,
@@ -67,20 +47,20 @@ static char *make_key(const ckv_gpu_driver *driver, const ckv_gpu_device_info *i
     char *key;
     if (length <= 0 || (size_t)length >= sizeof head)
         return NULL;
-    *size = (size_t)length + have->text_size;
+    *size = (size_t)length + *have->text_size;
     key = malloc(*size);
     if (key != NULL) {
         memcpy(key, head, (size_t)length);
-        memcpy(key + length, have->text, have->text_size);
+        memcpy(key + length, have->text, *have->text_size);
     }
     return key;
 }
 
-static int build_now(const ckv_gpu_driver *driver, ckv_gpu_device *device, const char *defines, const embedded *have,
-                     const char *folder, const char *key, size_t key_size, ckv_gpu_module **module, char *log,
-                     size_t log_size)
+static int build_now(const ckv_gpu_driver *driver, ckv_gpu_device *device, const char *defines,
+                     const ckv_gpu_embedded *have, const char *folder, const char *key, size_t key_size,
+                     ckv_gpu_module **module, char *log, size_t log_size)
 {
-    const ckv_gpu_image image = {have->text, have->text_size, 1};
+    const ckv_gpu_image image = {have->text, *have->text_size, 1};
     void *built = NULL;
     size_t size = 0;
     int code;
@@ -97,7 +77,7 @@ static int build_now(const ckv_gpu_driver *driver, ckv_gpu_device *device, const
 int ckv_gpu_load_code(const ckv_gpu_driver *driver, ckv_gpu_device *device, const ckv_gpu_device_info *info,
                       const char *defines, ckv_gpu_module **module, ckv_gpu_origin *origin, char *log, size_t log_size)
 {
-    const embedded have = embedded_of(driver->target);
+    const ckv_gpu_embedded *have = driver->embedded;
     char folder[4096];
     const char *cache = ckv_cache_folder(folder, sizeof folder) ? folder : NULL;
     char *key;
@@ -105,11 +85,11 @@ int ckv_gpu_load_code(const ckv_gpu_driver *driver, ckv_gpu_device *device, cons
     size_t key_size = 0, size;
     int code = CKV_GPU_FAILED;
     *module = NULL;
-    if (defines[0] == '\0' && load_ahead(driver, device, info, have.images, module)) {
+    if (defines[0] == '\0' && load_ahead(driver, device, info, have->images, module)) {
         *origin = CKV_GPU_BUILT_AHEAD;
         return CKV_GPU_OK;
     }
-    key = cache == NULL ? NULL : make_key(driver, info, defines, &have, &key_size);
+    key = cache == NULL ? NULL : make_key(driver, info, defines, have, &key_size);
     if (key != NULL && ckv_cache_load(cache, key, key_size, &data, &size)) {
         const ckv_gpu_image image = {data, size, 0};
         void *built;
@@ -120,7 +100,7 @@ int ckv_gpu_load_code(const ckv_gpu_driver *driver, ckv_gpu_device *device, cons
         *origin = CKV_GPU_FROM_CACHE;
     }
     if (code != CKV_GPU_OK) {
-        code = build_now(driver, device, defines, &have, cache, key, key_size, module, log, log_size);
+        code = build_now(driver, device, defines, have, cache, key, key_size, module, log, log_size);
         *origin = CKV_GPU_BUILT_NOW;
     }
     free(key);

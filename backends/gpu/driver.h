@@ -68,6 +68,7 @@ typedef struct ckv_gpu_launch {
 typedef struct ckv_gpu_driver {
     const char *name; /* of the backend: "cuda", "hip", "opencl" */
     ckv_gpu_target target;
+    const struct ckv_gpu_embedded *embedded; /* the kernels for it (embedded.h) */
 
     /* Loads the library and initialises it, once a process.  NULL, or why there is none;
      * the text lives as long as the process.  Everything below only after NULL. */
@@ -96,6 +97,14 @@ typedef struct ckv_gpu_driver {
     int (*clear)(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_memory memory, size_t bytes); /* to 0 */
     int (*wait)(ckv_gpu_device *device, ckv_gpu_stream stream);
 
+    /* One more stream, ordered with no other but by events.  Releasing it waits for it. */
+    int (*create_stream)(ckv_gpu_device *device, ckv_gpu_stream *stream);
+    void (*release_stream)(ckv_gpu_device *device, ckv_gpu_stream stream);
+    /* The host's memory of a kind that copies run from beside kernels; ours to write as
+     * soon as the copies are done. */
+    int (*allocate_host)(ckv_gpu_device *device, size_t bytes, void **memory);
+    void (*release_host)(ckv_gpu_device *device, void *memory);
+
     /* Loads an image, building it first where it is source; `options` are the target's
      * defines ("-DNAME=1 ...").  On failure `log` says why, cut to its size.  A built
      * image can be had back for the cache on disk: *built is malloc'ed, or NULL. */
@@ -109,11 +118,17 @@ typedef struct ckv_gpu_driver {
     int (*create_event)(ckv_gpu_device *device, ckv_gpu_event *event);
     void (*release_event)(ckv_gpu_device *device, ckv_gpu_event event);
     int (*record)(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event);
+    /* What the stream is given from now on waits for what the event was last recorded
+     * after; the host does not. */
+    int (*follow)(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event);
+    int (*wait_event)(ckv_gpu_device *device, ckv_gpu_event event); /* the host does */
     int (*elapsed)(ckv_gpu_device *device, ckv_gpu_event start, ckv_gpu_event end, float *milliseconds); /* waits */
 
     /* 0 if `base` is memory of another device, or none that a device can read.  OpenCL:
      * a cl_mem of another context; what is no cl_mem at all it cannot tell. */
     int (*owns)(ckv_gpu_device *device, const void *base);
+    /* 0: a stream that the caller named is not the device's.  OpenCL alone can tell. */
+    int (*takes)(ckv_gpu_device *device, ckv_gpu_stream stream);
 } ckv_gpu_driver;
 
 extern const ckv_gpu_driver ckv_gpu_cuda, ckv_gpu_hip, ckv_gpu_opencl;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "embedded.h"
 #include "library.h"
 #include "vendor/cuda.h"
 
@@ -259,6 +260,38 @@ static int wait(ckv_gpu_device *device, ckv_gpu_stream stream)
     return (int)loaded.cu.cuStreamSynchronize(stream_of(device, stream));
 }
 
+static int create_stream(ckv_gpu_device *device, ckv_gpu_stream *stream)
+{
+    CUstream made = NULL;
+    CUresult code = loaded.cu.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING);
+    (void)device;
+    *stream = made;
+    return (int)code;
+}
+
+static void release_stream(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    if (stream == NULL || ckv_library_forked(&loaded.library))
+        return;
+    loaded.cu.cuStreamSynchronize(stream);
+    loaded.cu.cuStreamDestroy_v2(stream);
+}
+
+static int allocate_host(ckv_gpu_device *device, size_t bytes, void **memory)
+{
+    (void)device;
+    *memory = NULL;
+    return (int)loaded.cu.cuMemHostAlloc(memory, bytes, 0);
+}
+
+static void release_host(ckv_gpu_device *device, void *memory)
+{
+    (void)device;
+    if (memory != NULL && !ckv_library_forked(&loaded.library))
+        loaded.cu.cuMemFreeHost(memory);
+}
+
 static int launch_kernel(ckv_gpu_device *device, ckv_gpu_stream stream, const ckv_gpu_launch *launch)
 {
     CUdeviceptr buffers[ARGUMENTS];
@@ -354,6 +387,17 @@ static int record(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event e
     return (int)loaded.cu.cuEventRecord(event, stream_of(device, stream));
 }
 
+static int follow(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event)
+{
+    return (int)loaded.cu.cuStreamWaitEvent(stream_of(device, stream), event, 0);
+}
+
+static int wait_event(ckv_gpu_device *device, ckv_gpu_event event)
+{
+    (void)device;
+    return (int)loaded.cu.cuEventSynchronize(event);
+}
+
 static int elapsed(ckv_gpu_device *device, ckv_gpu_event start, ckv_gpu_event end, float *milliseconds)
 {
     CUresult code = loaded.cu.cuEventSynchronize(start);
@@ -383,9 +427,20 @@ static int owns(ckv_gpu_device *device, const void *base)
            ordinal == device->index;
 }
 
+/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    (void)stream;
+    return 1;
+}
+
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_cuda, &ckv_gpu_text_cuda_size, ckv_gpu_images_cuda};
+
 const ckv_gpu_driver ckv_gpu_cuda = {
     .name = "cuda",
     .target = CKV_GPU_CUDA,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,
@@ -400,6 +455,10 @@ const ckv_gpu_driver ckv_gpu_cuda = {
     .download = download,
     .clear = clear,
     .wait = wait,
+    .create_stream = create_stream,
+    .release_stream = release_stream,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
     .load_module = load_module,
     .unload_module = unload_module,
     .find_kernel = find_kernel,
@@ -408,6 +467,9 @@ const ckv_gpu_driver ckv_gpu_cuda = {
     .create_event = create_event,
     .release_event = release_event,
     .record = record,
+    .follow = follow,
+    .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };

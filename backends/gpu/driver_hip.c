@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "build.h"
+#include "embedded.h"
 #include "library.h"
 #include "vendor/hip.h"
 
@@ -266,6 +267,38 @@ static int wait(ckv_gpu_device *device, ckv_gpu_stream stream)
     return result(loaded.hip.hipStreamSynchronize(stream_of(device, stream)));
 }
 
+static int create_stream(ckv_gpu_device *device, ckv_gpu_stream *stream)
+{
+    hipStream_t made = NULL;
+    hipError_t code = loaded.hip.hipStreamCreateWithFlags(&made, hipStreamNonBlocking);
+    (void)device;
+    *stream = made;
+    return result(code);
+}
+
+static void release_stream(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    if (stream == NULL || ckv_library_forked(&loaded.library))
+        return;
+    result(loaded.hip.hipStreamSynchronize(stream));
+    result(loaded.hip.hipStreamDestroy(stream));
+}
+
+static int allocate_host(ckv_gpu_device *device, size_t bytes, void **memory)
+{
+    (void)device;
+    *memory = NULL;
+    return result(loaded.hip.hipHostMalloc(memory, bytes, 0));
+}
+
+static void release_host(ckv_gpu_device *device, void *memory)
+{
+    (void)device;
+    if (memory != NULL && !ckv_library_forked(&loaded.library))
+        result(loaded.hip.hipHostFree(memory));
+}
+
 static int launch_kernel(ckv_gpu_device *device, ckv_gpu_stream stream, const ckv_gpu_launch *launch)
 {
     void *buffers[ARGUMENTS], *values[ARGUMENTS];
@@ -349,6 +382,17 @@ static int record(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event e
     return result(loaded.hip.hipEventRecord(event, stream_of(device, stream)));
 }
 
+static int follow(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event)
+{
+    return result(loaded.hip.hipStreamWaitEvent(stream_of(device, stream), event, 0));
+}
+
+static int wait_event(ckv_gpu_device *device, ckv_gpu_event event)
+{
+    (void)device;
+    return result(loaded.hip.hipEventSynchronize(event));
+}
+
 static int elapsed(ckv_gpu_device *device, ckv_gpu_event start, ckv_gpu_event end, float *milliseconds)
 {
     hipError_t code = loaded.hip.hipEventSynchronize(start);
@@ -375,9 +419,20 @@ static int owns(ckv_gpu_device *device, const void *base)
             host != NULL);
 }
 
+/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    (void)stream;
+    return 1;
+}
+
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_hip, &ckv_gpu_text_hip_size, ckv_gpu_images_hip};
+
 const ckv_gpu_driver ckv_gpu_hip = {
     .name = "hip",
     .target = CKV_GPU_HIP,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,
@@ -392,6 +447,10 @@ const ckv_gpu_driver ckv_gpu_hip = {
     .download = download,
     .clear = clear,
     .wait = wait,
+    .create_stream = create_stream,
+    .release_stream = release_stream,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
     .load_module = load_module,
     .unload_module = unload_module,
     .find_kernel = find_kernel,
@@ -400,6 +459,9 @@ const ckv_gpu_driver ckv_gpu_hip = {
     .create_event = create_event,
     .release_event = release_event,
     .record = record,
+    .follow = follow,
+    .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };

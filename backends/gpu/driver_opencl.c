@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "embedded.h"
 #include "library.h"
 #include "vendor/opencl.h"
 
@@ -348,6 +349,37 @@ static int wait(ckv_gpu_device *device, ckv_gpu_stream stream)
     return loaded.cl.clFinish(queue_of(device, stream));
 }
 
+static int create_stream(ckv_gpu_device *device, ckv_gpu_stream *stream)
+{
+    cl_int code;
+    *stream = loaded.cl.clCreateCommandQueue(device->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+    return code;
+}
+
+static void release_stream(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    (void)device;
+    if (stream == NULL || ckv_library_forked(&loaded.library))
+        return;
+    loaded.cl.clFinish(stream);
+    loaded.cl.clReleaseCommandQueue(stream);
+}
+
+/* OpenCL has no memory that it promises to copy from faster: a write that does not block
+ * is all there is to ask for. */
+static int allocate_host(ckv_gpu_device *device, size_t bytes, void **memory)
+{
+    (void)device;
+    *memory = malloc(bytes);
+    return *memory == NULL ? CL_OUT_OF_HOST_MEMORY : CKV_GPU_OK;
+}
+
+static void release_host(ckv_gpu_device *device, void *memory)
+{
+    (void)device;
+    free(memory);
+}
+
 static int set_arguments(const ckv_gpu_launch *launch)
 {
     for (int i = 0; i < launch->count; i++) {
@@ -410,7 +442,23 @@ static int record(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event e
     if (mark->event != NULL)
         loaded.cl.clReleaseEvent(mark->event);
     mark->event = made;
-    return CKV_GPU_OK;
+    /* Another queue may only wait for what was handed to the device. */
+    return loaded.cl.clFlush(queue_of(device, stream));
+}
+
+static int follow(ckv_gpu_device *device, ckv_gpu_stream stream, ckv_gpu_event event)
+{
+    const marker *mark = event;
+    if (mark->event == NULL)
+        return CL_INVALID_EVENT;
+    return loaded.cl.clEnqueueBarrierWithWaitList(queue_of(device, stream), 1, &mark->event, NULL);
+}
+
+static int wait_event(ckv_gpu_device *device, ckv_gpu_event event)
+{
+    const marker *mark = event;
+    (void)device;
+    return mark->event == NULL ? CL_INVALID_EVENT : loaded.cl.clWaitForEvents(1, &mark->event);
 }
 
 static int elapsed(ckv_gpu_device *device, ckv_gpu_event start, ckv_gpu_event end, float *milliseconds)
@@ -435,6 +483,17 @@ static int owns(ckv_gpu_device *device, const void *base)
            loaded.cl.clGetMemObjectInfo((cl_mem)(uintptr_t)base, CL_MEM_CONTEXT, sizeof context, &context, NULL) ==
                CL_SUCCESS &&
            context == device->context;
+}
+
+/* A queue of the device, in the context that its memory and code are in. */
+static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
+{
+    cl_context context = NULL;
+    cl_device_id id = NULL;
+    return stream == NULL ||
+           (loaded.cl.clGetCommandQueueInfo(stream, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) == CL_SUCCESS &&
+            loaded.cl.clGetCommandQueueInfo(stream, CL_QUEUE_DEVICE, sizeof id, &id, NULL) == CL_SUCCESS &&
+            context == device->context && id == device->id);
 }
 
 /* ------------------------------------------------------------------ code */
@@ -528,9 +587,12 @@ static void release_kernel(ckv_gpu_device *device, ckv_gpu_kernel kernel)
         loaded.cl.clReleaseKernel(kernel);
 }
 
+static const ckv_gpu_embedded embedded = {ckv_gpu_text_opencl, &ckv_gpu_text_opencl_size, NULL};
+
 const ckv_gpu_driver ckv_gpu_opencl = {
     .name = "opencl",
     .target = CKV_GPU_OPENCL,
+    .embedded = &embedded,
     .load = load,
     .error = error,
     .device_count = device_count,
@@ -545,6 +607,10 @@ const ckv_gpu_driver ckv_gpu_opencl = {
     .download = download,
     .clear = clear,
     .wait = wait,
+    .create_stream = create_stream,
+    .release_stream = release_stream,
+    .allocate_host = allocate_host,
+    .release_host = release_host,
     .load_module = load_module,
     .unload_module = unload_module,
     .find_kernel = find_kernel,
@@ -553,6 +619,9 @@ const ckv_gpu_driver ckv_gpu_opencl = {
     .create_event = create_event,
     .release_event = release_event,
     .record = record,
+    .follow = follow,
+    .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
+    .takes = takes,
 };

@@ -17,6 +17,13 @@ typedef struct ckv_gpu_embedded_image {
     size_t size;
 } ckv_gpu_embedded_image;
 
+/* What there is for a target. */
+typedef struct ckv_gpu_embedded {
+    const unsigned char *text;
+    const size_t *text_size;
+    const ckv_gpu_embedded_image *images; /* NULL: none are made for this target */
+} ckv_gpu_embedded;
+
 /* The text ends with a NUL, not counted in its size. */
 extern const unsigned char ckv_gpu_text_cuda[], ckv_gpu_text_hip[], ckv_gpu_text_opencl[];
 extern const size_t ckv_gpu_text_cuda_size, ckv_gpu_text_hip_size, ckv_gpu_text_opencl_size;

@@ -41,12 +41,17 @@ static void find_bounds(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
     ckv_gpu_run(call, CKV_GPU_ckv_bound, (p->tokens + BOUND_ROWS - 1) / BOUND_ROWS, p->kv_heads, bound);
 }
 
-void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
-                   const ckv_projection *projection, const ckv_kept *kept)
+void ckv_gpu_evict_score(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key)
+{
+    ckv_tensor attention = scores(call, call->params.at_attention);
+    ckv_gpu_score(call, query, key, &attention);
+}
+
+void ckv_gpu_evict_rest(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection,
+                        const ckv_kept *kept)
 {
     ckv_tensor attention = scores(call, call->params.at_attention), norm = scores(call, call->params.at_norm);
     ckv_tensor bound = scores(call, call->params.at_bound);
-    ckv_gpu_score(call, query, key, &attention);
     if (!ckv_gpu_skips(call->plan)) {
         ckv_gpu_norm(call, value, projection, &norm, 0);
         ckv_gpu_select(call, &attention, &norm, kept);

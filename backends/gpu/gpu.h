@@ -3,13 +3,16 @@
  * The GPU backend: one host program over any driver.  A run call becomes a fixed list
  * of launches on one stream; what a kernel needs to know stands in ckv_params.
  *
- *   backend.c   the three tables, opening and closing a device
+ *   backend.c   opening and closing a device
+ *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
+ *   module.c    one of them as a module
  *   probe.c     the kernel that a device must pass before it is used
  *   route.c     which kernels the norm takes
  *   pack.c      the projection in device memory; pack_*.c for a route
  *   layout.c    the workspace, and the params of a plan
  *   call.c      a call: views, launches, the first failure
  *   staging.c   calls on host memory: copies in, the call, copies out
+ *   lane.c      the streams and page-locked memory that those borrow
  *   score.c norm.c select.c compact.c evict.c   launches of each stage
  */
 #ifndef CKV_BACKENDS_GPU_H
@@ -54,6 +57,8 @@ typedef struct ckv_gpu {
     ckv_gpu_kernel kernels[CKV_GPU_KERNELS]; /* NULL: of a route that the device has not */
     ckv_gpu_route route;                     /* of the norm, where a projection allows it */
     ckv_gpu_origin origin;
+    char variant[48]; /* the two in words */
+    struct ckv_gpu_lanes *lanes;
 } ckv_gpu;
 
 static inline const ckv_gpu *ckv_gpu_of(const ckv_context *context)
@@ -85,6 +90,7 @@ typedef struct ckv_gpu_call {
     int code;
     const char *doing;   /* when it failed */
     const char *foreign; /* an argument whose memory is not the device's, or NULL */
+    int foreign_stream;  /* 1: so is the stream */
 } ckv_gpu_call;
 
 /* Bytes of a plan's workspace, 0 on overflow; fills the params' at_* and tile numbers. */
@@ -115,9 +121,11 @@ void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_project
 void ckv_gpu_select(ckv_gpu_call *call, const ckv_tensor *attention, const ckv_tensor *norm, const ckv_kept *kept);
 void ckv_gpu_keep_all(ckv_gpu_call *call, const ckv_kept *kept);
 void ckv_gpu_compact(ckv_gpu_call *call, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
-void ckv_gpu_evict(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key, const ckv_tensor *value,
-                   const ckv_projection *projection, const ckv_kept *kept);
-/* 1: ckv_gpu_evict leaves norms out; at_count then has those of the last list, after
+/* An eviction in two parts: what needs Q and K, then what needs V too. */
+void ckv_gpu_evict_score(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key);
+void ckv_gpu_evict_rest(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection,
+                        const ckv_kept *kept);
+/* 1: ckv_gpu_evict_rest leaves norms out; at_count then has those of the last list, after
  * plan's stage-2 slots a head. */
 int ckv_gpu_skips(const ckv_plan *plan);
 

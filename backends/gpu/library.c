@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/names.h"
+
 void ckv_library_say(char *log, size_t size, const char *format, ...)
 {
     va_list arguments;
@@ -72,26 +74,11 @@ int ckv_library_load(const char *const *names, const ckv_symbol *symbols, size_t
     return 1;
 }
 
-int ckv_library_disabled(const char *backend)
-{
-    const char *list = getenv("CKV_DISABLE");
-    size_t length = strlen(backend);
-    while (list != NULL && *list != '\0') {
-        size_t item;
-        list += strspn(list, ", ");
-        item = strcspn(list, ", ");
-        if (item == length && strncmp(list, backend, length) == 0)
-            return 1;
-        list += item;
-    }
-    return 0;
-}
-
 int ckv_library_begin(ckv_library_state *state, const char *backend, const char *const *names,
                       const ckv_symbol *symbols, size_t count, void *table)
 {
     state->pid = (long)getpid();
-    if (ckv_library_disabled(backend)) {
+    if (ckv_names_hold(getenv("CKV_DISABLE"), backend)) {
         ckv_library_say(state->reason, sizeof state->reason, "switched off by CKV_DISABLE");
         return 0;
     }

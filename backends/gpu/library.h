@@ -26,9 +26,6 @@ typedef struct ckv_symbol {
 int ckv_library_load(const char *const *names, const ckv_symbol *symbols, size_t count, void *table, char *reason,
                      size_t size);
 
-/* 1: CKV_DISABLE, a list with commas, names this backend. */
-int ckv_library_disabled(const char *backend);
-
 /* What each driver's `load` does once: `initialise` sets reason or leaves it "". */
 typedef struct ckv_library_state {
     char reason[256];

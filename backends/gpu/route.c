@@ -13,6 +13,11 @@ static const char *const names[CKV_GPU_ROUTES] = {
     [CKV_GPU_MFMA] = "mfma", [CKV_GPU_WMMA] = "wmma", [CKV_GPU_WMMA12] = "wmma",
 };
 
+const char *ckv_gpu_route_name(ckv_gpu_route route)
+{
+    return names[route];
+}
+
 /* 1: `arch`, up to the features after a colon, is in the list; as in dialect/hip.h. */
 static int is_of(const char *arch, const char *const *list)
 {

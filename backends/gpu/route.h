@@ -16,6 +16,9 @@ typedef enum ckv_gpu_route {
     CKV_GPU_ROUTES
 } ckv_gpu_route;
 
+/* As CKV_GPU_NORM has it. */
+const char *ckv_gpu_route_name(ckv_gpu_route route);
+
 /* 1: a device of this description has the route's kernels. */
 int ckv_gpu_has_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info *info, ckv_gpu_route route);
 

@@ -3,18 +3,25 @@
  * Calls on host memory: what the call reads is copied to the device, what it writes is
  * copied back and only then put where the caller wants it, so that a failure on the way
  * leaves all of the caller's memory as it was.
+ *
+ * Copies and kernels go on two streams of a lane (lane.h).  Of an eviction Q and K are
+ * sent first; the score runs while V is on its way, and what reads V is launched to wait
+ * for it.  All device memory is allocated before the first launch, since allocating and
+ * freeing stop what runs.
  */
 #include <string.h>
 
 #include "gpu.h"
+#include "lane.h"
 #include "lib/status.h"
 
 #define BLOCKS 10
 
 typedef struct staging {
     ckv_gpu_call call;
+    ckv_gpu_lane *lane;
     ckv_gpu_memory block[BLOCKS]; /* on the device */
-    void *host[BLOCKS];           /* gathered rows, results */
+    void *host[BLOCKS];           /* results that are too large for the lane */
     int blocks, hosts;
     ckv_status status; /* NO_MEMORY on the host; the device's failures stand in the call */
 } staging;
@@ -24,11 +31,15 @@ static int is_good(const staging *s)
     return s->status == CKV_OK && s->call.code == CKV_GPU_OK;
 }
 
-static void *take_host(staging *s, size_t size, const char *what)
+/* Where a result of the device goes. */
+static void *take_host(staging *s, size_t size)
 {
-    void *memory = is_good(s) ? ckv_context_allocate(s->call.plan->context, size == 0 ? 1 : size, what) : NULL;
+    void *memory = is_good(s) ? ckv_gpu_land(s->lane, size) : NULL;
+    if (memory != NULL || !is_good(s))
+        return memory;
+    memory = ckv_context_allocate(s->call.plan->context, size, "results of the device");
     if (memory == NULL)
-        s->status = is_good(s) ? CKV_ERROR_NO_MEMORY : s->status;
+        s->status = CKV_ERROR_NO_MEMORY;
     else
         s->host[s->hosts++] = memory;
     return memory;
@@ -46,12 +57,21 @@ static ckv_gpu_memory take_device(staging *s, size_t size)
     return memory;
 }
 
-static void upload(staging *s, ckv_gpu_memory to, const void *from, size_t size)
+static void send(staging *s, ckv_gpu_memory to, const ckv_tensor *view, const void *from, size_t size)
 {
-    if (!is_good(s) || size == 0)
+    if (!is_good(s))
         return;
     s->call.doing = "copying to the device";
-    s->call.code = s->call.gpu->driver->upload(s->call.gpu->device, NULL, to, from, size);
+    s->call.code = ckv_gpu_send(s->call.gpu, s->call.plan->context, s->lane, to, view, from, size);
+}
+
+/* What was sent is there for the kernels that are launched from now on. */
+static void arrive(staging *s)
+{
+    if (!is_good(s))
+        return;
+    s->call.doing = "ordering copies and kernels";
+    s->call.code = ckv_gpu_arrive(s->call.gpu, s->lane);
 }
 
 static void download(staging *s, void *to, ckv_gpu_memory from, size_t size)
@@ -59,7 +79,7 @@ static void download(staging *s, void *to, ckv_gpu_memory from, size_t size)
     if (!is_good(s) || size == 0)
         return;
     s->call.doing = "copying from the device";
-    s->call.code = s->call.gpu->driver->download(s->call.gpu->device, NULL, to, from, size);
+    s->call.code = s->call.gpu->driver->download(s->call.gpu->device, s->lane->kernels, to, from, size);
 }
 
 /* A view of `memory`, of the shape of `like`, dense. */
@@ -83,8 +103,8 @@ static size_t dense_size(const ckv_tensor *view)
     return size;
 }
 
-/* Copies between a view and dense rows on the host, either way. */
-static void copy_rows(const ckv_tensor *view, char *dense, int to_view)
+/* Dense rows on the host to where the caller wants them. */
+static void deliver_rows(const ckv_tensor *view, const char *dense)
 {
     size_t size = ckv_dtype_size(view->dtype);
     int64_t width = view->rank == 3 ? view->shape[2] : 1;
@@ -93,34 +113,52 @@ static void copy_rows(const ckv_tensor *view, char *dense, int to_view)
         for (int64_t i = 0; i < view->shape[1]; i++)
             for (int64_t c = 0; c < width; c += together ? width : 1) {
                 size_t bytes = together ? size * (size_t)width : size;
-                void *at = ckv_at(view, h, i, c);
-                memcpy(to_view ? at : dense, to_view ? dense : at, bytes);
+                memcpy(ckv_at(view, h, i, c), dense, bytes);
                 dense += bytes;
             }
 }
 
-/* The device's copy of an input: the range of bytes as it stands where most of it is
- * wanted, else the rows gathered. */
-static ckv_tensor stage_in(staging *s, const ckv_tensor *view)
+/* An input, and its copy on the device: the range of bytes as it stands where most of it
+ * is wanted, else the rows gathered. */
+typedef struct input {
+    ckv_tensor here, there;
+    ckv_gpu_memory memory;
+    const void *first; /* of the range; NULL: gathered */
+    size_t size;
+} input;
+
+static input stage_in(staging *s, const ckv_tensor *view)
 {
     uintptr_t first = 0, last = 0;
-    size_t wanted = dense_size(view);
-    ckv_gpu_memory memory;
-    ckv_tensor there = *view;
+    input in = {.here = *view, .size = dense_size(view)};
     ckv_tensor_range(view, &first, &last);
-    if (last - first <= 2 * wanted) {
-        memory = take_device(s, last - first);
-        upload(s, memory, (const void *)first, last - first);
-        there.buffer = memory.base;
-        there.data = (void *)(intptr_t)(memory.offset + (int64_t)((uintptr_t)view->data - first));
-        return there;
+    if (last - first <= 2 * in.size) {
+        in.size = last - first;
+        in.first = (const void *)first;
+        in.memory = take_device(s, in.size);
+        in.there = *view;
+        in.there.buffer = in.memory.base;
+        in.there.data = (void *)(intptr_t)(in.memory.offset + (int64_t)((uintptr_t)view->data - first));
+    } else {
+        in.memory = take_device(s, in.size);
+        in.there = dense_view(view, in.memory);
     }
-    char *rows = take_host(s, wanted, "rows for the device");
-    memory = take_device(s, wanted);
-    if (is_good(s))
-        copy_rows(view, rows, 0);
-    upload(s, memory, rows, wanted);
-    return dense_view(view, memory);
+    return in;
+}
+
+static void send_input(staging *s, const input *in)
+{
+    send(s, in->memory, in->first == NULL ? &in->here : NULL, in->first, in->size);
+}
+
+/* Of Q only the window's rows travel. */
+static input stage_query(staging *s, const ckv_tensor *query)
+{
+    ckv_tensor window = *query;
+    window.data = ckv_at(query, 0, s->call.params.first_query, 0);
+    window.shape[1] = s->call.params.window;
+    s->call.params.first_query = 0;
+    return stage_in(s, &window);
 }
 
 static void start(staging *s, const ckv_plan *plan)
@@ -129,23 +167,36 @@ static void start(staging *s, const ckv_plan *plan)
     ckv_gpu_memory workspace;
     memset(s, 0, sizeof *s);
     ckv_gpu_begin(&s->call, plan, &launch);
+    if (is_good(s)) {
+        s->call.doing = "making streams for a call on host memory";
+        s->call.code = ckv_gpu_take_lane(s->call.gpu, &s->lane);
+        if (is_good(s))
+            s->call.stream = s->lane->kernels;
+    }
     workspace = take_device(s, plan->workspace);
     ckv_gpu_set_workspace(&s->call, workspace.base, (void *)(intptr_t)workspace.offset, NULL);
+}
+
+static void clear_flags(staging *s)
+{
     if (!is_good(s))
         return;
     s->call.doing = "clearing the flags";
-    s->call.code = s->call.gpu->driver->clear(s->call.gpu->device, NULL,
+    s->call.code = s->call.gpu->driver->clear(s->call.gpu->device, s->lane->kernels,
                                               (ckv_gpu_memory){s->call.workspace, s->call.params.flags}, sizeof(u32));
 }
 
 /* Fetches the flags and waits for everything, results too. */
 static void wait_for_results(staging *s, ckv_launch *launch)
 {
-    download(s, &launch->flags, (ckv_gpu_memory){s->call.workspace, s->call.params.flags}, sizeof launch->flags);
+    u32 *flags = take_host(s, sizeof *flags);
+    download(s, flags, (ckv_gpu_memory){s->call.workspace, s->call.params.flags}, sizeof *flags);
     if (!is_good(s))
         return;
     s->call.doing = "waiting for the device";
-    s->call.code = s->call.gpu->driver->wait(s->call.gpu->device, NULL);
+    s->call.code = s->call.gpu->driver->wait(s->call.gpu->device, s->lane->kernels);
+    if (is_good(s))
+        launch->flags = *flags;
 }
 
 /* Gives everything back; the device has nothing left to do with it. */
@@ -153,24 +204,18 @@ static ckv_status finish(staging *s)
 {
     const ckv_gpu *gpu = s->call.gpu;
     ckv_status status;
-    if (!is_good(s) && s->call.entered)
-        (void)gpu->driver->wait(gpu->device, NULL); /* copies under way; it failed already */
+    if (!is_good(s) && s->lane != NULL) { /* what is under way; it failed already */
+        (void)gpu->driver->wait(gpu->device, s->lane->copies);
+        (void)gpu->driver->wait(gpu->device, s->lane->kernels);
+    }
     for (int i = 0; i < s->blocks; i++)
         gpu->driver->release(gpu->device, s->block[i]);
     for (int i = 0; i < s->hosts; i++)
         ckv_context_release(s->call.plan->context, s->host[i]);
+    if (s->lane != NULL)
+        ckv_gpu_return_lane(gpu, s->lane, is_good(s));
     status = ckv_gpu_end(&s->call);
     return s->status != CKV_OK ? s->status : status;
-}
-
-/* Of Q only the window's rows travel. */
-static ckv_tensor stage_query(staging *s, const ckv_tensor *query)
-{
-    ckv_tensor window = *query;
-    window.data = ckv_at(query, 0, s->call.params.first_query, 0);
-    window.shape[1] = s->call.params.window;
-    s->call.params.first_query = 0;
-    return stage_in(s, &window);
 }
 
 /* A result [Hkv, n] F32. */
@@ -183,7 +228,7 @@ static result stage_out(staging *s, const ckv_tensor *view)
 {
     result r;
     r.there = dense_view(view, take_device(s, dense_size(view)));
-    r.here = take_host(s, dense_size(view), "results of the device");
+    r.here = take_host(s, dense_size(view));
     return r;
 }
 
@@ -208,7 +253,7 @@ static kept_result stage_kept(staging *s, const ckv_plan *plan, const ckv_kept *
     r.stages = r.positions + entries * sizeof(int32_t);
     r.size = r.stages + entries;
     r.memory = take_device(s, r.size);
-    r.here = take_host(s, r.size, "results of the device");
+    r.here = take_host(s, r.size);
     r.there = (ckv_kept){(void *)(intptr_t)(r.memory.offset + (int64_t)r.positions), (void *)(intptr_t)r.memory.offset,
                          kept->stages == NULL ? NULL : (void *)(intptr_t)(r.memory.offset + (int64_t)r.stages),
                          r.memory.base};
@@ -260,14 +305,18 @@ static ckv_status score(const ckv_plan *plan, const ckv_tensor *query, const ckv
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
-    ckv_tensor q = stage_query(&s, query), k = stage_in(&s, key);
-    result a = stage_out(&s, attention);
+    const input q = stage_query(&s, query), k = stage_in(&s, key);
+    const result a = stage_out(&s, attention);
+    clear_flags(&s);
+    send_input(&s, &q);
+    send_input(&s, &k);
+    arrive(&s);
     if (is_good(&s))
-        ckv_gpu_score(&s.call, &q, &k, &a.there);
+        ckv_gpu_score(&s.call, &q.there, &k.there, &a.there);
     download(&s, a.here, memory_of(&a.there), dense_size(attention));
     wait_for_results(&s, launch);
     if (is_good(&s))
-        copy_rows(attention, a.here, 1);
+        deliver_rows(attention, a.here);
     return finish(&s);
 }
 
@@ -283,15 +332,18 @@ static ckv_status norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
-    ckv_tensor v = stage_in(&s, value);
-    result n = stage_out(&s, out);
+    const input v = stage_in(&s, value);
+    const result n = stage_out(&s, out);
+    clear_flags(&s);
+    send_input(&s, &v);
+    arrive(&s);
     if (is_good(&s))
-        ckv_gpu_norm(&s.call, &v, projection, &n.there, 0);
+        ckv_gpu_norm(&s.call, &v.there, projection, &n.there, 0);
     launch->exact_norms = plan->kv_heads * plan->tokens;
     download(&s, n.here, memory_of(&n.there), dense_size(out));
     wait_for_results(&s, launch);
     if (is_good(&s))
-        copy_rows(out, n.here, 1);
+        deliver_rows(out, n.here);
     return finish(&s);
 }
 
@@ -311,10 +363,14 @@ static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention,
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
-    ckv_tensor a = stage_in(&s, attention), n = stage_in(&s, norms);
-    kept_result r = stage_kept(&s, plan, kept);
+    const input a = stage_in(&s, attention), n = stage_in(&s, norms);
+    const kept_result r = stage_kept(&s, plan, kept);
+    clear_flags(&s);
+    send_input(&s, &a);
+    send_input(&s, &n);
+    arrive(&s);
     if (is_good(&s))
-        ckv_gpu_select(&s.call, &a, &n, &r.there);
+        ckv_gpu_select(&s.call, &a.there, &n.there, &r.there);
     download(&s, r.here, r.memory, r.size);
     wait_for_results(&s, launch);
     if (is_good(&s))
@@ -326,7 +382,7 @@ static ckv_status select_kept(const ckv_plan *plan, const ckv_tensor *attention,
 static int32_t *fetch_counts(staging *s, const ckv_plan *plan)
 {
     size_t size = (size_t)plan->kv_heads * sizeof(int32_t);
-    int32_t *counts = ckv_gpu_skips(plan) ? take_host(s, size, "results of the device") : NULL;
+    int32_t *counts = ckv_gpu_skips(plan) ? take_host(s, size) : NULL;
     if (counts != NULL)
         download(s, counts, (ckv_gpu_memory){s->call.workspace, s->call.params.at_count}, size);
     return counts;
@@ -351,17 +407,27 @@ static ckv_status evict(const ckv_plan *plan, const ckv_tensor *query, const ckv
         const ckv_tensor *const tensors[] = {query, key, value};
         begin(&s.call, plan, launch, 3, names, tensors);
         check_kept(&s.call, kept);
-        if (ckv_plan_is_trivial(plan))
+        if (ckv_plan_is_trivial(plan)) {
             ckv_gpu_keep_all(&s.call, kept);
-        else
-            ckv_gpu_evict(&s.call, query, key, value, projection, kept);
+        } else {
+            ckv_gpu_evict_score(&s.call, query, key);
+            ckv_gpu_evict_rest(&s.call, value, projection, kept);
+        }
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
-    ckv_tensor q = stage_query(&s, query), k = stage_in(&s, key), v = stage_in(&s, value);
-    kept_result r = stage_kept(&s, plan, kept);
+    const input q = stage_query(&s, query), k = stage_in(&s, key), v = stage_in(&s, value);
+    const kept_result r = stage_kept(&s, plan, kept);
+    clear_flags(&s);
+    send_input(&s, &q);
+    send_input(&s, &k);
+    arrive(&s);
     if (is_good(&s))
-        ckv_gpu_evict(&s.call, &q, &k, &v, projection, &r.there);
+        ckv_gpu_evict_score(&s.call, &q.there, &k.there);
+    send_input(&s, &v);
+    arrive(&s);
+    if (is_good(&s))
+        ckv_gpu_evict_rest(&s.call, &v.there, projection, &r.there);
     download(&s, r.here, r.memory, r.size);
     int32_t *counts = fetch_counts(&s, plan);
     wait_for_results(&s, launch);
@@ -385,19 +451,23 @@ static ckv_status compact(const ckv_plan *plan, const ckv_tensor *from, const ck
         return ckv_gpu_end(&s.call);
     }
     start(&s, plan);
-    ckv_tensor rows = *to, source = stage_in(&s, from);
+    const input source = stage_in(&s, from);
+    ckv_tensor rows = *to;
     size_t entries = (size_t)(plan->budget * plan->kv_heads) * sizeof(int32_t);
     ckv_gpu_memory positions = take_device(&s, entries);
     ckv_kept there = {.positions = (void *)(intptr_t)positions.offset, .buffer = positions.base};
     rows.shape[1] = plan->budget;
-    upload(&s, positions, kept->positions, entries);
-    result r = stage_out(&s, &rows);
+    const result r = stage_out(&s, &rows);
+    clear_flags(&s);
+    send(&s, positions, NULL, kept->positions, entries);
+    send_input(&s, &source);
+    arrive(&s);
     if (is_good(&s))
-        ckv_gpu_compact(&s.call, &source, &there, &r.there);
+        ckv_gpu_compact(&s.call, &source.there, &there, &r.there);
     download(&s, r.here, memory_of(&r.there), dense_size(&rows));
     wait_for_results(&s, launch);
     if (is_good(&s))
-        copy_rows(&rows, r.here, 1);
+        deliver_rows(&rows, r.here);
     return finish(&s);
 }
 

@@ -25,6 +25,12 @@ static const char *context_device_name(const ckv_context *context)
     return device_name(context->device);
 }
 
+static const char *context_variant(const ckv_context *context)
+{
+    (void)context;
+    return "scalar";
+}
+
 static const char *device_reason(int32_t device)
 {
     (void)device;
@@ -49,6 +55,7 @@ const ckv_backend ckv_backend_ref = {
     .device_count = device_count,
     .device_name = device_name,
     .context_device_name = context_device_name,
+    .context_variant = context_variant,
     .device_reason = device_reason,
     .device_rank = device_rank,
     .workspace_size = workspace_size,

@@ -184,13 +184,15 @@ typedef struct ckv_context ckv_context;
 
 typedef struct ckv_context_options {
     size_t struct_size;
-    const char *backend; /* optional: "auto" (also NULL) or a backend's name; something asked for by name and
-                            unusable is an error whose detail lists what there is and why */
-    const char *device;  /* optional: index within the backend, or part of a device's name; the "cpu" backend's
-                            instruction set is the environment's to force, as CKV_CPU_ISA */
+    /* Optional, names in any case: "auto" (also NULL) or a backend's name, and a device's index
+     * within its backend (all digits) or part of its name.  What is not said here, the environment
+     * may say: CKV_BACKEND (NAME or NAME:DEVICE), CKV_DEVICE.  Something asked for and unusable
+     * is CKV_ERROR_UNAVAILABLE, whose detail says who asked, what there is and why not the rest. */
+    const char *backend;
+    const char *device;
     /* Optional pair: memory of the handles.  `allocate` returns at least `bytes`
      * bytes aligned to `alignment` (a power of two), or NULL; both must be
-     * callable from every thread that creates or destroys handles. */
+     * callable from every thread that creates, destroys or (ckv_device_query) lists. */
     void *(*allocate)(void *user, size_t bytes, size_t alignment);
     void (*release)(void *user, void *memory);
     void *user; /* optional, passed to both */
@@ -211,6 +213,10 @@ typedef struct ckv_context_options {
      * that calls can take its queues and cl_mems; retained.  "opencl" alone: CUDA and HIP
      * use the device's primary context, which engines share. */
     void *native_context;
+
+    /* Optional: values of tunables, "name=value,name=value" (see "tuning" below), that hold
+     * for all that is made from this context.  Beats the environment's CKV_PARAMETERS. */
+    const char *parameters;
 } ckv_context_options;
 
 /* Everything "auto". */
@@ -224,18 +230,21 @@ CKV_API void ckv_context_destroy(ckv_context *context);
 
 typedef struct ckv_device_info {
     size_t struct_size;
-    const char *backend; /* "ref", "cpu", "cuda", "hip", "opencl" */
+    const char *backend; /* "ref", "cpu", "cuda", "hip", "opencl", or a module's */
     int32_t device;      /* index within its backend; -1: the row speaks of the backend as a whole */
     const char *name;    /* of the device; "" where there is none */
     int32_t available;   /* 1: a context can use it */
     int32_t selected;    /* 1: this context does */
     const char *reason;  /* why it is not available; "" when it is */
+    const char *variant; /* where it is selected: as in ckv_plan_info; else "" */
 } ckv_device_info;
 
-/* Every backend that the library knows and every device of each, usable or not,
- * and why not.  "auto" takes the first that it can open of: discrete GPUs, GPUs that
- * share the host's memory, "cpu", "ref"; of equals the first in this list; an OpenCL
- * device that is a CPU never.  Strings live as long as the context.
+/* Every backend that the library knows, built in or a module, and every device of each,
+ * usable or not, and why not; asking for it loads every driver there is.  "auto" takes the
+ * first that it can open of: discrete GPUs, GPUs that share the host's memory, "cpu", "ref";
+ * of equals the first in this list; an OpenCL device that is a CPU never.  Strings live as
+ * long as the context.  `context` is optional: without one nothing is selected or was tried,
+ * and strings live until the thread's next such call.
  * Set info->struct_size before the call; index in [0, ckv_device_count). */
 CKV_API int32_t ckv_device_count(const ckv_context *context);
 CKV_API ckv_status ckv_device_query(const ckv_context *context, int32_t index, ckv_device_info *info);
@@ -301,10 +310,56 @@ typedef struct ckv_plan_info {
     const char *device;
     int32_t device_memory; /* 1: the backend has memory of its own: a call with CKV_MEMORY_HOST needs no workspace,
                               one with CKV_MEMORY_DEVICE takes `workspace` bytes of the device's */
+    const char *variant;   /* of the backend's code that runs it: an instruction set ("avx2"), or how a GPU computes
+                              the norm and where its code came from ("mma, built ahead"); lives as long as the context */
 } ckv_plan_info;
 
 /* Set info->struct_size before the call. */
 CKV_API ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info);
+
+/* ------------------------------------------------------------------ tuning */
+
+/* Block sizes, instruction sets, routes: what makes a result faster or slower and never
+ * changes a bit of it.  Which there are depends on the backend; which values, on the device. */
+typedef struct ckv_tunable_info {
+    size_t struct_size;
+    const char *stage;         /* whose time it changes: "score", "norm", "select", "compact", "evict" or "all" */
+    const char *name;          /* unique within the backend */
+    const char *meaning;       /* one line */
+    int32_t count;             /* of values */
+    const int32_t *values;     /* ascending; ckv_tunable_allows tells which of them this device takes */
+    const char *const *labels; /* the values' names, or NULL where numbers say it all */
+} ckv_tunable_info;
+
+/* Set info->struct_size before the call; index in [0, ckv_tunable_count).  What it points
+ * to lives as long as the context. */
+CKV_API int32_t ckv_tunable_count(const ckv_context *context);
+CKV_API ckv_status ckv_tunable_query(const ckv_context *context, int32_t index, ckv_tunable_info *info);
+CKV_API int32_t ckv_tunable_allows(const ckv_context *context, int32_t index, int32_t value);
+
+/* Who settled a value, the first that knew one. */
+enum {
+    CKV_SOURCE_OVERRIDE = 1,     /* ckv_context_options.parameters */
+    CKV_SOURCE_ENVIRONMENT = 2,  /* CKV_PARAMETERS, CKV_CPU_ISA, CKV_GPU_NORM */
+    CKV_SOURCE_USER_FILE = 3,    /* tuned on this device */
+    CKV_SOURCE_SHIPPED_FILE = 4, /* tuned on such a device, and shipped with the library */
+    CKV_SOURCE_DEVICE = 5,       /* tuned on this device, for another problem */
+    CKV_SOURCE_ARCHITECTURE = 6, /* tuned on a device of the same architecture */
+    CKV_SOURCE_VENDOR = 7,       /* tuned on a device of the same vendor */
+    CKV_SOURCE_MODEL = 8         /* worked out from what the device says of itself */
+};
+
+/* "override", "environment", ...; never NULL. */
+CKV_API const char *ckv_source_string(int32_t source);
+
+typedef struct ckv_parameter {
+    size_t struct_size;
+    int32_t value;
+    int32_t source; /* CKV_SOURCE_* */
+} ckv_parameter;
+
+/* What a plan runs with.  Set parameter->struct_size before the call; index as above. */
+CKV_API ckv_status ckv_plan_parameter(const ckv_plan *plan, int32_t index, ckv_parameter *parameter);
 
 /* ------------------------------------------------------------------ running */
 

@@ -30,6 +30,7 @@ static const sim_device *current(int *error)
         sim_complain("a call without a current context");
         *error = SIM_INVALID_CONTEXT;
     }
+    sim_use(device);
     return device;
 }
 
@@ -168,6 +169,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     *context = NULL;
     if (error == SIM_OK) {
         d->retained++;
+        sim_use(d);
         *context = (CUcontext)(void *)d;
     }
     return (CUresult)sim_leave(error);
@@ -232,6 +234,26 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
     return (CUresult)sim_leave(error != SIM_OK ? error : freed);
 }
 
+CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+{
+    int error = sim_enter("cuMemHostAlloc");
+    const sim_device *d = current(&error);
+    *memory = NULL;
+    if (error == SIM_OK && flags != 0)
+        error = SIM_INVALID_VALUE;
+    if (error == SIM_OK)
+        error = sim_capturing() ? SIM_NOT_IN_CAPTURE : sim_lock_host(d, bytes, memory);
+    return (CUresult)sim_leave(error);
+}
+
+CUresult cuMemFreeHost(void *memory)
+{
+    int error = sim_enter("cuMemFreeHost"), found = SIM_OK;
+    current(&found);
+    const int freed = sim_unlock_host(memory);
+    return (CUresult)sim_leave(error != SIM_OK ? error : freed);
+}
+
 static int enqueue(int error, CUstream stream, const sim_work *work)
 {
     const sim_device *d = current(&error);
@@ -290,12 +312,8 @@ CUresult cuStreamCreate(CUstream *stream, unsigned flags)
     int error = sim_enter("cuStreamCreate");
     const sim_device *d = current(&error);
     *stream = NULL;
-    if (error == SIM_OK) {
-        sim_stream *s = sim_new(SIM_STREAM, sizeof *s);
-        s->device = d;
-        s->blocking = flags != CU_STREAM_NON_BLOCKING;
-        *stream = (CUstream)(void *)s;
-    }
+    if (error == SIM_OK)
+        *stream = (CUstream)(void *)sim_new_stream(d, flags != CU_STREAM_NON_BLOCKING);
     return (CUresult)sim_leave(error);
 }
 
@@ -385,7 +403,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
     *event = NULL;
     current(&error);
     if (error == SIM_OK)
-        *event = sim_new(SIM_EVENT, sizeof(sim_event));
+        *event = (CUevent)(void *)sim_new_event();
     return (CUresult)sim_leave(error);
 }
 
@@ -406,6 +424,15 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     int error = sim_enter("cuEventRecord");
     const sim_work work = {.command = SIM_RECORD, .event = (sim_event *)(void *)event};
     if (error == SIM_OK && !sim_is(SIM_EVENT, event))
+        error = SIM_INVALID_HANDLE;
+    return (CUresult)sim_leave(enqueue(error, stream, &work));
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    int error = sim_enter("cuStreamWaitEvent");
+    const sim_work work = {.command = SIM_FOLLOW, .event = (sim_event *)(void *)event};
+    if (error == SIM_OK && (!sim_is(SIM_EVENT, event) || flags != 0))
         error = SIM_INVALID_HANDLE;
     return (CUresult)sim_leave(enqueue(error, stream, &work));
 }

@@ -26,6 +26,9 @@ extern unsigned char __stop_ckv_local[] __attribute__((weak, visibility("hidden"
 #define STACK ((size_t)128 << 10)
 #define PAGE ((size_t)4096)
 
+#define GUARDS 16 /* arrays of one kernel */
+#define GUARD_BYTE 0xa5
+
 enum state { READY, AT_BARRIER, IN_COLLECTIVE, FINISHED };
 
 typedef struct work_item {
@@ -37,6 +40,12 @@ typedef struct work_item {
     int lanes, bytes;
 } work_item;
 
+typedef struct guard {
+    unsigned char *memory;
+    size_t bytes;
+    const char *name; /* of the array before it */
+} guard;
+
 /* One launch at a time: the kernels' shared memory is static. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct executor {
@@ -46,6 +55,8 @@ static struct executor {
     uint32_t ready[CKV_SIM_MAX_GROUP], ready_count;
     uint32_t current, finished, size, lanes, group[3];
     uint64_t random;
+    guard guards[GUARDS];
+    int guard_count; /* of the group that runs */
     void (*item)(void *argument);
     void *argument;
 } x;
@@ -92,6 +103,30 @@ void ckv_sim_barrier(int line)
 {
     x.items[x.current].line = line;
     pause_here(AT_BARRIER);
+}
+
+/* The group's first item to come here sets them up, before any has written. */
+void ckv_sim_guard(void *memory, size_t bytes, const char *name)
+{
+    for (int i = 0; i < x.guard_count; i++)
+        if (x.guards[i].memory == memory)
+            return;
+    if (x.guard_count == GUARDS)
+        abort();
+    x.guards[x.guard_count++] = (guard){memory, bytes, name};
+    memset(memory, GUARD_BYTE, bytes);
+}
+
+static int check_guards(char *message, size_t size)
+{
+    for (int i = 0; i < x.guard_count; i++)
+        for (size_t at = 0; at < x.guards[i].bytes; at++)
+            if (x.guards[i].memory[at] != GUARD_BYTE) {
+                snprintf(message, size, "group %u,%u wrote %zu bytes behind the end of %s", (unsigned)x.group[0],
+                         (unsigned)x.group[1], at, x.guards[i].name);
+                return -1;
+            }
+    return 0;
 }
 
 static void make_ready(uint32_t i)
@@ -194,6 +229,7 @@ static int open_barrier(char *message, size_t size)
 static int run_group(char *message, size_t size)
 {
     x.ready_count = x.finished = 0;
+    x.guard_count = 0;
     for (uint32_t i = 0; i < x.size; i++) {
         ckv_fiber_prepare(&x.items[i].fiber, x.stacks + i * (STACK + PAGE) + PAGE, STACK, start);
         x.items[i].line = 0;
@@ -207,7 +243,7 @@ static int run_group(char *message, size_t size)
         x.ready[pick] = x.ready[--x.ready_count];
         ckv_fiber_switch(&x.home, &x.items[x.current].fiber);
     }
-    return 0;
+    return check_guards(message, size);
 }
 
 static int make_stacks(void)

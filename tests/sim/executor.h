@@ -23,7 +23,8 @@ typedef struct ckv_sim_grid {
 } ckv_sim_grid;
 
 /* Calls item(argument) once for every work-item.  0, or -1 with the reason in `message`:
- * a group whose items do not all reach the same barrier or the same collective. */
+ * a group whose items do not all reach the same barrier or the same collective, or that
+ * wrote behind an array it shares. */
 int ckv_sim_execute(void (*item)(void *argument), void *argument, const ckv_sim_grid *grid, char *message, size_t size);
 
 /* Of the item that asks. */
@@ -31,6 +32,8 @@ int32_t ckv_sim_local_id(void);
 int32_t ckv_sim_group_id(int32_t dimension);
 uint32_t ckv_sim_lanes(void);
 void ckv_sim_barrier(int line);
+/* The `bytes` behind an array that a group shares: no item may write there. */
+void ckv_sim_guard(void *guard, size_t bytes, const char *name);
 
 /* What all lanes of a warp do together: each brings `data`, the last to arrive runs
  * `function` over all of them by lane number, and then they go on.  A warp is `lanes`

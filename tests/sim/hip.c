@@ -35,6 +35,7 @@ static const sim_device *current(int *error)
     const sim_device *device = sim_device_at(SIM_HIP, current_index);
     if (*error == SIM_OK && device == NULL)
         *error = SIM_NO_DEVICE;
+    sim_use(device);
     return device;
 }
 
@@ -219,6 +220,24 @@ hipError_t hipFree(void *memory)
     return leave(error != SIM_OK ? error : freed);
 }
 
+hipError_t hipHostMalloc(void **memory, size_t bytes, unsigned flags)
+{
+    int error = sim_enter("hipHostMalloc");
+    const sim_device *d = current(&error);
+    *memory = NULL;
+    if (error == SIM_OK && flags != 0)
+        error = SIM_INVALID_VALUE;
+    if (error == SIM_OK)
+        error = sim_capturing() ? SIM_NOT_IN_CAPTURE : sim_lock_host(d, bytes, memory);
+    return leave(error);
+}
+
+hipError_t hipHostFree(void *memory)
+{
+    const int error = sim_enter("hipHostFree"), freed = sim_unlock_host(memory);
+    return leave(error != SIM_OK ? error : freed);
+}
+
 static int enqueue(int error, hipStream_t stream, const sim_work *work)
 {
     const sim_device *d = current(&error);
@@ -272,12 +291,8 @@ hipError_t hipStreamCreateWithFlags(hipStream_t *stream, unsigned flags)
     int error = sim_enter("hipStreamCreateWithFlags");
     const sim_device *d = current(&error);
     *stream = NULL;
-    if (error == SIM_OK) {
-        sim_stream *s = sim_new(SIM_STREAM, sizeof *s);
-        s->device = d;
-        s->blocking = flags != hipStreamNonBlocking;
-        *stream = (hipStream_t)(void *)s;
-    }
+    if (error == SIM_OK)
+        *stream = (hipStream_t)(void *)sim_new_stream(d, flags != hipStreamNonBlocking);
     return leave(error);
 }
 
@@ -356,7 +371,7 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned groups_x, unsi
 hipError_t hipEventCreate(hipEvent_t *event)
 {
     const int error = sim_enter("hipEventCreate");
-    *event = error == SIM_OK ? sim_new(SIM_EVENT, sizeof(sim_event)) : NULL;
+    *event = error == SIM_OK ? (hipEvent_t)(void *)sim_new_event() : NULL;
     return leave(error);
 }
 
@@ -377,6 +392,15 @@ hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream)
     int error = sim_enter("hipEventRecord");
     const sim_work work = {.command = SIM_RECORD, .event = (sim_event *)(void *)event};
     if (error == SIM_OK && !sim_is(SIM_EVENT, event))
+        error = SIM_INVALID_HANDLE;
+    return leave(enqueue(error, stream, &work));
+}
+
+hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned flags)
+{
+    int error = sim_enter("hipStreamWaitEvent");
+    const sim_work work = {.command = SIM_FOLLOW, .event = (sim_event *)(void *)event};
+    if (error == SIM_OK && (!sim_is(SIM_EVENT, event) || flags != 0))
         error = SIM_INVALID_HANDLE;
     return leave(enqueue(error, stream, &work));
 }

@@ -3,6 +3,7 @@
 #include "backends/gpu/dialect/host.h"
 
 #include "kernels.h"
+#include "matrix.h"
 
 /* The size of a kernel's groups is kept, to hold kernels.def against it. */
 #undef KERNEL
@@ -61,6 +62,6 @@ static int run(int number, void *const *buffers, const void *parameters, const c
 
 __attribute__((visibility("default"))) const ckv_sim_kernels_table *ckv_sim_kernels(void)
 {
-    static const ckv_sim_kernels_table table = {list, sizeof(ckv_params), run};
+    static const ckv_sim_kernels_table table = {list, sizeof(ckv_params), run, ckv_sim_matrix_issued};
     return &table;
 }

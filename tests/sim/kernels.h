@@ -24,6 +24,7 @@ typedef struct ckv_sim_kernels_table {
     /* Calls list[number] for the grid; 0, or -1 with the reason. */
     int (*run)(int number, void *const *buffers, const void *parameters, const ckv_sim_grid *grid, char *message,
                size_t size);
+    int64_t (*issued)(const char *name); /* matrix.h */
 } ckv_sim_kernels_table;
 
 const ckv_sim_kernels_table *ckv_sim_kernels(void);

@@ -59,11 +59,36 @@ static void multiply(void *const *data, int lanes, const layout *l)
     }
 }
 
+static struct {
+    const char *name;
+    ckv_sim_function *function;
+    int64_t calls;
+} issued[8];
+
+static void count(const char *name, ckv_sim_function *function)
+{
+    int i = 0;
+    while (issued[i].function != NULL && issued[i].function != function)
+        i++;
+    issued[i].name = name;
+    issued[i].function = function;
+    issued[i].calls++;
+}
+
+int64_t ckv_sim_matrix_issued(const char *name)
+{
+    for (int i = 0; issued[i].function != NULL; i++)
+        if (strcmp(issued[i].name, name) == 0)
+            return issued[i].calls;
+    return 0;
+}
+
 /* All lanes exchange their registers; then each takes its D. */
-static void together(int lanes, ckv_sim_function *function, int32_t *d, int words, const uint32_t *a, int words_a,
-                     const uint32_t *b, int words_b)
+static void together(int lanes, const char *name, ckv_sim_function *function, int32_t *d, int words, const uint32_t *a,
+                     int words_a, const uint32_t *b, int words_b)
 {
     registers r;
+    count(name, function);
     memset(&r, 0, sizeof r);
     memcpy(r.a, a, (size_t)words_a * sizeof *a);
     memcpy(r.b, b, (size_t)words_b * sizeof *b);
@@ -93,7 +118,7 @@ static void m16n8k32(void *const *data, int lanes)
 }
 void mma_m16n8k32(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
 {
-    together(32, m16n8k32, d, 4, a, 4, b, 2);
+    together(32, __func__, m16n8k32, d, 4, a, 4, b, 2);
 }
 
 /* The first eight rows and sixteen values of k of the larger one. */
@@ -104,7 +129,7 @@ static void m8n8k16(void *const *data, int lanes)
 }
 void mma_m8n8k16(int32_t d[2], uint32_t a, uint32_t b)
 {
-    together(32, m8n8k16, d, 2, &a, 1, &b, 1);
+    together(32, __func__, m8n8k16, d, 2, &a, 1, &b, 1);
 }
 
 /* ---------------------------------------------------------------- AMD, MFMA */
@@ -128,7 +153,7 @@ static void f16x16x32(void *const *data, int lanes)
 }
 void mfma_16x16x32(int32_t d[4], const uint32_t a[2], const uint32_t b[2])
 {
-    together(64, f16x16x32, d, 4, a, 2, b, 2);
+    together(64, __func__, f16x16x32, d, 4, a, 2, b, 2);
 }
 
 static place by_fours_a(int lane, int e)
@@ -146,7 +171,7 @@ static void f16x16x16(void *const *data, int lanes)
 }
 void mfma_16x16x16(int32_t d[4], uint32_t a, uint32_t b)
 {
-    together(64, f16x16x16, d, 4, &a, 1, &b, 1);
+    together(64, __func__, f16x16x16, d, 4, &a, 1, &b, 1);
 }
 
 /* ---------------------------------------------------------------- AMD, WMMA */
@@ -178,7 +203,7 @@ static void w16x16x16(void *const *data, int lanes)
 }
 void wmma_16x16x16(int32_t d[8], const uint32_t a[4], const uint32_t b[4])
 {
-    together(32, w16x16x16, d, 8, a, 4, b, 4);
+    together(32, __func__, w16x16x16, d, 8, a, 4, b, 4);
 }
 
 static place wmma12_d(int lane, int e)
@@ -192,5 +217,5 @@ static void w12_16x16x16(void *const *data, int lanes)
 }
 void wmma12_16x16x16(int32_t d[8], const uint32_t a[2], const uint32_t b[2])
 {
-    together(32, w12_16x16x16, d, 8, a, 2, b, 2);
+    together(32, __func__, w12_16x16x16, d, 8, a, 2, b, 2);
 }

@@ -23,4 +23,7 @@ void mfma_16x16x16(int32_t d[4], uint32_t a, uint32_t b);
 void wmma_16x16x16(int32_t d[8], const uint32_t a[4], const uint32_t b[4]);
 void wmma12_16x16x16(int32_t d[8], const uint32_t a[2], const uint32_t b[2]);
 
+/* Calls so far of the function of that name, over all lanes. */
+int64_t ckv_sim_matrix_issued(const char *name);
+
 #endif

@@ -4,8 +4,9 @@
  * built, taken as the kernels with their default defines, or what the pretended
  * compilers of rtc.c make, which names an architecture and its defines.
  *
- * The kernels come from the shared object CKV_SIM_KERNELS, by default the one beside
- * this library; for other defines $CC makes another from the same source.
+ * The kernels come from the shared object CKV_SIM_KERNELS, by default one of the two beside
+ * this library, for larger and for smaller matrix instructions; for other defines $CC makes
+ * another from the same source.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "kernels.h"
 #include "rtc.h"
 #include "runtime.h"
@@ -22,6 +24,7 @@
 
 typedef struct variant {
     char defines[1024];
+    int small;
     const ckv_sim_kernels_table *table;
 } variant;
 
@@ -61,7 +64,14 @@ static const ckv_sim_kernels_table *open_object(const char *path)
     return get != NULL ? get() : NULL;
 }
 
-static const ckv_sim_kernels_table *standard_kernels(void)
+/* Chips without mma.m16n8k32, or without the MFMA of 32 values of k. */
+static int is_small(const sim_device *device)
+{
+    return strcmp(device->arch, "sm_75") == 0 || strncmp(device->arch, "gfx908", 6) == 0 ||
+           strncmp(device->arch, "gfx90a", 6) == 0;
+}
+
+static const ckv_sim_kernels_table *standard_kernels(int small)
 {
     const char *path = getenv("CKV_SIM_KERNELS");
     Dl_info info;
@@ -72,11 +82,11 @@ static const ckv_sim_kernels_table *standard_kernels(void)
         return NULL;
     const char *slash = strrchr(info.dli_fname, '/');
     const int folder = slash != NULL ? (int)(slash - info.dli_fname) + 1 : 0;
-    snprintf(beside, sizeof beside, "%.*slibckv_sim_kernels.so", folder, info.dli_fname);
+    snprintf(beside, sizeof beside, "%.*slibckv_sim_kernels%s.so", folder, info.dli_fname, small ? "_small" : "");
     return open_object(beside);
 }
 
-static const ckv_sim_kernels_table *compile(const char *defines)
+static const ckv_sim_kernels_table *compile(const char *defines, int small)
 {
     const char *compiler = getenv("CC"), *source = getenv("top_srcdir");
     char path[] = "/tmp/ckv_sim_XXXXXX.so", command[8192];
@@ -88,10 +98,11 @@ static const ckv_sim_kernels_table *compile(const char *defines)
         return NULL;
     close(made);
     snprintf(command, sizeof command,
-             "%s -std=gnu11 -O2 -w -ffp-contract=off -fvisibility=hidden -shared -fPIC -I'%s' %s -o %s"
+             "%s -std=gnu11 -O2 -w -ffp-contract=off -fvisibility=hidden -shared -fPIC -I'%s' %s %s -o %s"
              " '%s'/tests/sim/kernels.c '%s'/tests/sim/executor.c '%s'/tests/sim/fiber.c '%s'/tests/sim/matrix.c"
              " '%s'/tests/sim/noise.c -lm -lpthread",
-             compiler != NULL ? compiler : "cc", source, defines, path, source, source, source, source, source);
+             compiler != NULL ? compiler : "cc", source, defines, small ? "-DSIM_SMALL_MATRICES" : "", path, source,
+             source, source, source, source);
     if (system(command) == 0)
         table = open_object(path);
     else
@@ -100,20 +111,29 @@ static const ckv_sim_kernels_table *compile(const char *defines)
     return table;
 }
 
-static const ckv_sim_kernels_table *kernels_for(const char *defines)
+static const ckv_sim_kernels_table *kernels_for(const char *defines, int small)
 {
     for (int i = 0; i < variant_count; i++)
-        if (strcmp(variants[i].defines, defines) == 0)
+        if (variants[i].small == small && strcmp(variants[i].defines, defines) == 0)
             return variants[i].table;
     variant *v = &variants[variant_count];
     if (variant_count == VARIANTS || strlen(defines) >= sizeof v->defines)
         return NULL;
-    v->table = defines[0] == '\0' ? standard_kernels() : compile(defines);
+    v->table = defines[0] == '\0' ? standard_kernels(small) : compile(defines, small);
     if (v->table == NULL)
         return NULL;
+    v->small = small;
     memcpy(v->defines, defines, strlen(defines) + 1);
     variant_count++;
     return v->table;
+}
+
+int64_t ckv_sim_issued(const char *name)
+{
+    int64_t calls = 0;
+    for (int i = 0; i < variant_count; i++)
+        calls += variants[i].table->issued(name);
+    return calls;
 }
 
 /* ---------------------------------------------------------------- images */
@@ -151,7 +171,7 @@ int sim_load_module(const sim_device *device, const void *image, void **module)
         defines = arch + length + 1;
     } else if (!made_ahead(image))
         return SIM_INVALID_IMAGE;
-    const ckv_sim_kernels_table *table = kernels_for(defines);
+    const ckv_sim_kernels_table *table = kernels_for(defines, is_small(device));
     if (table == NULL)
         return SIM_INVALID_IMAGE;
     sim_module *m = sim_new(SIM_MODULE, sizeof *m);
@@ -248,6 +268,11 @@ int sim_run_call(const sim_device *device, const sim_kernel_call *call)
         return SIM_OK;
     sim_complain("%s: %s", kernel->name, message);
     return SIM_LAUNCH_FAILED;
+}
+
+const char *sim_name_call(const sim_kernel_call *call)
+{
+    return call->table->list[call->number].name;
 }
 
 sim_kernel_call *sim_copy_call(const sim_kernel_call *call)

@@ -1,20 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams and events: one list of work in the order it was asked for, from which
  * whatever nothing earlier stands in the way of may be next. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "control.h"
 #include "runtime.h"
 
 typedef struct entry {
     struct entry *next;
     const sim_device *device;
     const sim_stream *stream; /* NULL: the device's default one */
+    int64_t serial;
     sim_work work;
 } entry;
 
 static entry *queue, *kept; /* kept: what was captured */
+static int64_t serials;
+static int streams, events, logging, ignoring;
+static char *log_text;
+static size_t log_size;
+
+sim_stream *sim_new_stream(const sim_device *device, int blocking)
+{
+    sim_stream *s = sim_new(SIM_STREAM, sizeof *s);
+    s->device = device;
+    s->blocking = blocking;
+    s->number = ++streams;
+    return s;
+}
+
+sim_event *sim_new_event(void)
+{
+    sim_event *e = sim_new(SIM_EVENT, sizeof *e);
+    e->number = ++events;
+    return e;
+}
+
+/* ---------------------------------------------------------------- what was asked for */
+
+static int number_of(const entry *e)
+{
+    return e->stream == NULL ? 0 : e->stream->number;
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+    char line[160];
+    va_list list;
+    va_start(list, format);
+    const size_t length = (size_t)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    char *more = realloc(log_text, log_size + length + 1);
+    if (more == NULL)
+        abort();
+    memcpy(more + log_size, line, length + 1);
+    log_text = more;
+    log_size += length;
+}
+
+static void write_down(const entry *e)
+{
+    const sim_work *w = &e->work;
+    const int stream = number_of(e);
+    const unsigned long long bytes = w->bytes;
+    switch (w->command) {
+    case SIM_UPLOAD:
+        say("%d upload %llu %s\n", stream, bytes, sim_is_locked(w->from, w->bytes) ? "locked" : "pageable");
+        break;
+    case SIM_DOWNLOAD:
+        say("%d download %llu %s\n", stream, bytes, sim_is_locked(w->to, w->bytes) ? "locked" : "pageable");
+        break;
+    case SIM_FILL:
+        say("%d fill %llu\n", stream, bytes);
+        break;
+    case SIM_LAUNCH:
+        say("%d launch %s\n", stream, sim_name_call(w->call));
+        break;
+    case SIM_RECORD:
+        say("%d record %d\n", stream, w->event->number);
+        break;
+    case SIM_FOLLOW:
+        say("%d follow %d\n", stream, w->event->number);
+        break;
+    }
+}
+
+void ckv_sim_log(int on)
+{
+    logging = on;
+    log_size = 0;
+    say("%s", "");
+}
+
+const char *ckv_sim_logged(void)
+{
+    return log_text == NULL ? "" : log_text;
+}
+
+void ckv_sim_ignore_events(int on)
+{
+    ignoring = on;
+}
+
+/* ---------------------------------------------------------------- what may run */
 
 static double now(void)
 {
@@ -44,7 +137,7 @@ static int ordered(const entry *earlier, const entry *later)
 static int may_run(const entry *e)
 {
     for (const entry *earlier = queue; earlier != e; earlier = earlier->next)
-        if (ordered(earlier, e))
+        if (ordered(earlier, e) || (e->work.command == SIM_FOLLOW && earlier->serial == e->work.record && !ignoring))
             return 0;
     return 1;
 }
@@ -67,6 +160,8 @@ static int perform(const entry *e)
         w->event->time = now();
         w->event->pending--;
         w->event->recorded = 1;
+        return SIM_OK;
+    case SIM_FOLLOW:
         return SIM_OK;
     case SIM_LAUNCH:
         return sim_run_call(e->device, w->call);
@@ -101,18 +196,22 @@ static void run(entry *e)
     discard(e);
 }
 
-/* Any one that may run, by the seed. */
+/* Any one that may run, by the seed: one of them all, or that of the oldest or of the
+ * newest stream, so that one stream gets far ahead of another. */
 static void run_one(void)
 {
+    const int order = sim_order();
+    entry *chosen = NULL;
     uint64_t count = 0;
     for (entry *e = queue; e != NULL; e = e->next)
-        count += (uint64_t)may_run(e);
-    uint64_t pick = count > 0 ? sim_random() % count : 0;
-    for (entry *e = queue; e != NULL; e = e->next)
-        if (may_run(e) && pick-- == 0) {
-            run(e);
-            return;
+        if (may_run(e)) {
+            count++;
+            if (chosen == NULL || (order == 0 && sim_random() % count == 0) ||
+                (order == 1 && number_of(e) < number_of(chosen)) || (order == 2 && number_of(e) > number_of(chosen)))
+                chosen = e;
         }
+    if (chosen != NULL)
+        run(chosen);
 }
 
 void sim_progress(void)
@@ -129,17 +228,25 @@ int sim_enqueue(const sim_device *device, sim_stream *stream, const sim_work *wo
     e->device = device;
     e->stream = stream;
     e->work = *work;
+    e->serial = ++serials;
+    if (work->command == SIM_FOLLOW)
+        e->work.record = work->event->last;
     if (sim_capturing()) {
         /* What the host holds may be gone or other when the graph runs. */
-        if (work->command == SIM_DOWNLOAD || work->command == SIM_UPLOAD || stream == NULL) {
+        if (work->command == SIM_DOWNLOAD || work->command == SIM_UPLOAD || work->command == SIM_FOLLOW ||
+            stream == NULL) {
             discard(e);
             return SIM_NOT_IN_CAPTURE;
         }
         append(&kept, e);
         return SIM_OK;
     }
-    if (work->command == SIM_RECORD)
+    if (work->command == SIM_RECORD) {
         work->event->pending++;
+        work->event->last = e->serial;
+    }
+    if (logging)
+        write_down(e);
     append(&queue, e);
     return SIM_OK;
 }

@@ -14,13 +14,17 @@
 
 #define MAX_DEVICES 8
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Tells a thread that has it already: a call that a signal broke off, and whose handler
+ * jumped out of it, must not end in a test that waits for ever. */
+static pthread_mutex_t lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 static struct runtime {
     int64_t calls, left; /* calls until the failure, 0: none is wanted */
     char fail[64];
-    int code, lost, capturing;
+    int code, lost, capturing, order;
     uint64_t random;
     char complaint[512];
+    const char *called[64]; /* distinct, since they were asked for */
+    int called_count;
     sim_device devices[SIM_PLATFORMS][MAX_DEVICES];
     int count[SIM_PLATFORMS];
     uint64_t memory;
@@ -74,6 +78,11 @@ __attribute__((destructor)) static void report(void)
     fclose(file);
 }
 
+int sim_order(void)
+{
+    return r.order;
+}
+
 uint64_t sim_random(void)
 {
     return ckv_sim_next(&r.random) >> 16;
@@ -81,11 +90,24 @@ uint64_t sim_random(void)
 
 /* ---------------------------------------------------------------- calls */
 
+static void note(const char *name)
+{
+    for (int i = 0; i < r.called_count; i++)
+        if (strcmp(r.called[i], name) == 0)
+            return;
+    if (r.called_count < (int)(sizeof r.called / sizeof r.called[0]))
+        r.called[r.called_count++] = name;
+}
+
 int sim_enter(const char *name)
 {
     int code = 0;
-    pthread_mutex_lock(&lock);
+    if (pthread_mutex_lock(&lock) != 0) {
+        fprintf(stderr, "# pretended device: %s, but an earlier call never came back\n", name);
+        abort();
+    }
     r.calls++;
+    note(name);
     sim_progress();
     if (r.left > 0 && (strcmp(r.fail, "any") == 0 || strcmp(r.fail, "lost") == 0 || strcmp(r.fail, name) == 0))
         if (--r.left == 0) {
@@ -173,6 +195,12 @@ sim_device *sim_device_at(int platform, int index)
     return index >= 0 && index < r.count[platform] ? &r.devices[platform][index] : NULL;
 }
 
+void sim_use(const sim_device *device)
+{
+    if (device != NULL)
+        r.devices[device->platform][device->index].used++;
+}
+
 uint64_t sim_device_bytes(void)
 {
     return r.memory;
@@ -248,6 +276,25 @@ int sim_kernel_fails(void)
     return r.left > 0 && strcmp(r.fail, "kernel") == 0 && --r.left == 0;
 }
 
+const char *ckv_sim_called(void)
+{
+    static char text[4096];
+    size_t length = 0;
+    pthread_mutex_lock(&lock);
+    text[0] = '\0';
+    for (int i = 0; i < r.called_count; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s ", r.called[i]);
+    r.called_count = 0;
+    pthread_mutex_unlock(&lock);
+    return text;
+}
+
+int64_t ckv_sim_used(const char *backend, int device)
+{
+    const sim_device *d = sim_device_at(strcmp(backend, "hip") == 0 ? SIM_HIP : SIM_CUDA, device);
+    return d == NULL ? 0 : d->used;
+}
+
 int64_t ckv_sim_calls(void)
 {
     return r.calls;
@@ -267,6 +314,7 @@ void ckv_sim_seed(uint64_t seed)
 {
     pthread_mutex_lock(&lock);
     r.random = ckv_sim_spread(seed);
+    r.order = (int)(sim_random() % 3);
     pthread_mutex_unlock(&lock);
 }
 

@@ -44,6 +44,7 @@ typedef struct sim_device {
     char arch[64];
     uint32_t lanes;
     int retained; /* references to CUDA's primary context */
+    int64_t used; /* calls with it current */
 } sim_device;
 
 /* ---------------------------------------------------------------- calls */
@@ -58,6 +59,7 @@ void sim_lose(int error);
 int sim_lost(void);
 int sim_capturing(void);
 uint64_t sim_random(void);
+int sim_order(void);                   /* of streams, by the seed: see queue.c */
 int sim_kernel_fails(void);            /* the one that is to run now */
 const char *sim_error_name(int error); /* without the vendor's prefix, as "OUT_OF_MEMORY" */
 
@@ -65,11 +67,16 @@ const char *sim_error_name(int error); /* without the vendor's prefix, as "OUT_O
 
 int sim_device_count(int platform);
 sim_device *sim_device_at(int platform, int index); /* NULL if there is none */
+void sim_use(const sim_device *device);
 uint64_t sim_device_bytes(void);
 int64_t sim_contexts(void);
 
 int sim_allocate(const sim_device *device, size_t bytes, void **memory);
 int sim_free(void *memory);
+/* The host's, page-locked; counted as memory. */
+int sim_lock_host(const sim_device *device, size_t bytes, void **memory);
+int sim_unlock_host(void *memory);
+int sim_is_locked(const void *memory, size_t bytes);
 /* The host's address of `bytes` at a device's address, NULL where they are not all in
  * one live block; of `device`, or of any device where that is NULL. */
 void *sim_reach(const sim_device *device, const void *memory, size_t bytes);
@@ -92,16 +99,18 @@ int64_t sim_live_objects(enum sim_kind kind);
 typedef struct sim_stream {
     const sim_device *device;
     int blocking; /* waits for the default stream, and the other way round */
+    int number;
 } sim_stream;
 
 typedef struct sim_event {
-    int pending, recorded;
-    double time; /* milliseconds */
+    int pending, recorded, number;
+    int64_t last; /* of the list of work: the latest record */
+    double time;  /* milliseconds */
 } sim_event;
 
 typedef struct sim_kernel_call sim_kernel_call;
 
-enum sim_command { SIM_UPLOAD, SIM_DOWNLOAD, SIM_FILL, SIM_LAUNCH, SIM_RECORD };
+enum sim_command { SIM_UPLOAD, SIM_DOWNLOAD, SIM_FILL, SIM_LAUNCH, SIM_RECORD, SIM_FOLLOW };
 
 typedef struct sim_work {
     enum sim_command command;
@@ -110,9 +119,12 @@ typedef struct sim_work {
     size_t bytes;
     int value;
     sim_event *event;
+    int64_t record;        /* that SIM_FOLLOW waits for */
     sim_kernel_call *call; /* owned by the queue from then on */
 } sim_work;
 
+sim_stream *sim_new_stream(const sim_device *device, int blocking);
+sim_event *sim_new_event(void);
 int sim_enqueue(const sim_device *device, sim_stream *stream, const sim_work *work);
 int sim_wait_stream(const sim_device *device, const sim_stream *stream);
 int sim_wait_event(const sim_event *event);
@@ -131,6 +143,7 @@ int sim_find_function(void *module, const char *name, void **function);
 int sim_prepare_call(const sim_device *device, void *function, const uint32_t groups[3], const uint32_t size[3],
                      void *const *arguments, sim_kernel_call **call);
 int sim_run_call(const sim_device *device, const sim_kernel_call *call);
+const char *sim_name_call(const sim_kernel_call *call);
 sim_kernel_call *sim_copy_call(const sim_kernel_call *call);
 void sim_delete_call(sim_kernel_call *call);
 

@@ -8,24 +8,10 @@
 
 /* ---------------------------------------------------------------- tiles */
 
-/* One size after another goes through its list: a tile less one, a tile, one more, and
- * several.  Keys come in tiles of 16 and blocks of 64; rows of V in tiles of 2, 3, 4 and
- * 12, and blocks of 96; queries in tiles of 2, 5, 6 and 12; outputs in panels of 16, 24
- * and 32; channels in steps of 1, 2, 4 and 8, four times unrolled. */
-enum { TOKENS, QUERIES, HIDDEN, HIDDEN_7, VALUE_DIM, HEAD_DIM, SIZES };
-static const char *const size_names[SIZES] = {"tokens",         "query rows", "hidden, weights of 10 bits",
-                                              "hidden, 7 bits", "value_dim",  "head_dim"};
-static const int32_t tokens[] = {1, 2, 15, 16, 17, 48, 63, 64, 65, 95, 96, 97, 128, 129, 191, 192, 193, 300};
-static const int32_t queries[] = {1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 23, 24, 25, 36, 60};
-static const int32_t hidden[] = {1, 7, 15, 16, 17, 23, 24, 25, 31, 32, 33, 47, 48, 49, 95, 96, 97};
-static const int32_t hidden_7[] = {1024, 1025, 1031, 1039, 1040, 1041, 1055, 1056, 1057};
-static const int32_t value_dim[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 127, 129};
-static const int32_t head_dim[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33, 64, 127};
-static const struct {
-    const int32_t *list;
-    int count;
-} lists[SIZES] = {{tokens, COUNT(tokens)},     {queries, COUNT(queries)},     {hidden, COUNT(hidden)},
-                  {hidden_7, COUNT(hidden_7)}, {value_dim, COUNT(value_dim)}, {head_dim, COUNT(head_dim)}};
+/* One size after another goes through its list of the edges of tiles. */
+static const char *const size_names[DRAW_EDGES] = {
+    [DRAW_TOKENS] = "tokens",           [DRAW_QUERIES] = "query rows",  [DRAW_HIDDEN] = "hidden, weights of 10 bits",
+    [DRAW_HIDDEN_7] = "hidden, 7 bits", [DRAW_VALUE_DIM] = "value_dim", [DRAW_HEAD_DIM] = "head_dim"};
 
 /* Outputs of very different sizes, so that panels of many shifts are left half full. */
 static void set_policy(test_problem *p, int number)
@@ -40,13 +26,14 @@ static void set_policy(test_problem *p, int number)
 
 static void tile_problem(test_problem *p, int size, int32_t value, int number)
 {
-    int32_t s[SIZES] = {50, 8, 40, 0, 12, 12};
+    int32_t s[DRAW_EDGES] = {[DRAW_TOKENS] = 50,  [DRAW_QUERIES] = 8,    [DRAW_HIDDEN] = 40,
+                             [DRAW_HIDDEN_7] = 0, [DRAW_VALUE_DIM] = 12, [DRAW_HEAD_DIM] = 12};
     s[size] = value;
     /* The window is all queries; two heads of queries for each of keys. */
-    int32_t group = s[QUERIES] % 2 == 0 ? 2 : 1;
-    test_problem_init(p, 2, group, s[TOKENS], s[QUERIES] / group, s[HEAD_DIM], s[VALUE_DIM],
-                      s[HIDDEN_7] > 0 ? s[HIDDEN_7] : s[HIDDEN]);
-    p->policy.window = s[QUERIES] / group;
+    int32_t group = s[DRAW_QUERIES] % 2 == 0 ? 2 : 1;
+    test_problem_init(p, 2, group, s[DRAW_TOKENS], s[DRAW_QUERIES] / group, s[DRAW_HEAD_DIM], s[DRAW_VALUE_DIM],
+                      s[DRAW_HIDDEN_7] > 0 ? s[DRAW_HIDDEN_7] : s[DRAW_HIDDEN]);
+    p->policy.window = s[DRAW_QUERIES] / group;
     set_policy(p, number);
     test_problem_build(p);
     test_problem_randomize(p, (uint64_t)number + 1);
@@ -55,63 +42,29 @@ static void tile_problem(test_problem *p, int size, int32_t value, int number)
 /* ---------------------------------------------------------------- memory */
 
 /* Views of tensors of 2 or 4 heads, 70 tokens, 13 or 9 channels. */
-enum {
-    SHARED_HEADS,
-    HALF_SHARED_HEADS,
-    ONE_ROW,
-    SLIDING_ROWS,
-    TOKENS_BACK,
-    ALL_BACK,
-    CHANNELS_APART,
-    ONE_ELEMENT,
-    VIEWS
-};
-static const char *const view_names[VIEWS] = {
-    "all heads share their pages",     "heads share half of their pages",
-    "every row is one row (stride 0)", "rows overlap: each starts an element after the last",
-    "tokens from last to first",       "all strides negative",
-    "channels as far apart as tokens", "every element is one element"};
+static const struct {
+    enum arrangement kind;
+    const char *name;
+} views[] = {{ARRANGE_SHARED_HEADS, "all heads share their pages"},
+             {ARRANGE_HALF_SHARED, "heads share half of their pages"},
+             {ARRANGE_ONE_ROW, "every row is one row (stride 0)"},
+             {ARRANGE_SLIDING, "rows overlap: each starts an element after the last"},
+             {ARRANGE_BACKWARDS, "tokens from last to first"},
+             {ARRANGE_REVERSED, "all strides negative"},
+             {ARRANGE_FOLDED, "channels as far apart as tokens"},
+             {ARRANGE_ONE_ELEMENT, "every element is one element"}};
+#define VIEWS COUNT(views)
 
 /* Within the memory of the tensor as it was made: dense. */
-static void set_view(ckv_tensor *view, int kind)
+static void set_view(ckv_tensor *view, enum arrangement kind)
 {
-    int64_t *stride = view->stride, size = stride[2];
-    char *data = view->data;
-    switch (kind) {
-    case SHARED_HEADS:
-        stride[0] = 0;
-        break;
-    case HALF_SHARED_HEADS:
-        stride[0] /= 2;
-        stride[0] -= stride[0] % size;
-        break;
-    case ONE_ROW:
-        stride[1] = 0;
-        break;
-    case SLIDING_ROWS:
-        stride[1] = size;
-        break;
-    case TOKENS_BACK:
-        data += (view->shape[1] - 1) * stride[1];
-        stride[1] = -stride[1];
-        break;
-    case ALL_BACK:
-        for (int i = 0; i < 3; i++) {
-            data += (view->shape[i] - 1) * stride[i];
-            stride[i] = -stride[i];
-        }
-        break;
-    case CHANNELS_APART:
-        stride[1] = view->shape[2] <= view->shape[1] ? size : 0;
-        stride[2] = view->shape[1] * size;
-        break;
-    default:
-        stride[0] = stride[1] = stride[2] = 0;
-    }
-    view->data = data;
+    const struct arranged a = arrange(kind, view->stride[2], view->shape);
+    view->data = (char *)view->data + a.start;
+    for (int i = 0; i < 3; i++)
+        view->stride[i] = a.stride[i];
 }
 
-static void view_problem(test_problem *p, int kind, int number)
+static void view_problem(test_problem *p, enum arrangement kind, int number)
 {
     test_problem_init(p, 2, 2, 70, 70, 13, 9, 40);
     p->policy.window = 11;
@@ -163,9 +116,6 @@ static void greatest_problem(test_problem *p, int wide, int sign, int number)
 /* Kinds of numbers that a rounding, a limb or a rank may trip over. */
 static void special_problem(test_problem *p, int kind, int number)
 {
-    static const uint32_t special[] = {0x00000000u, 0x80000000u, 0x00000001u, 0x807fffffu, 0x7f7fffffu, 0xff7fffffu,
-                                       0x7f800000u, 0xff800000u, 0x7fc00000u, 0xffffffffu, 0x3f7fffffu, 0xbf7fffffu,
-                                       0x2c000000u, 0x2bffffffu, 0x53800000u, 0x53800001u};
     test_random r = test_seed((uint64_t)number + 7);
     test_problem_init(p, 2, 2, 60, 6, 10, 20, kind % 2 == 0 ? 60 : 1050);
     p->policy.budget = 25;
@@ -178,7 +128,7 @@ static void special_problem(test_problem *p, int kind, int number)
         int64_t times = kind < 2 ? 6 : shape[0] * shape[1] * shape[2] / 2;
         for (int64_t i = 0; i < times; i++)
             test_put_bits(&p->tensor[t], test_between(&r, 0, shape[0] - 1), test_between(&r, 0, shape[1] - 1),
-                          test_between(&r, 0, shape[2] - 1), special[test_between(&r, 0, COUNT(special) - 1)]);
+                          test_between(&r, 0, shape[2] - 1), draw_special[test_between(&r, 0, DRAW_SPECIALS - 1)]);
     }
 }
 
@@ -214,30 +164,28 @@ static void periodic_problem(test_problem *p, int number)
 
 /* ---------------------------------------------------------------- the list */
 
-#define TILE_PROBLEMS                                                                                                  \
-    (COUNT(tokens) + COUNT(queries) + COUNT(hidden) + COUNT(hidden_7) + COUNT(value_dim) + COUNT(head_dim))
 #define VIEW_PROBLEMS (2 * VIEWS)
 #define GREATEST_PROBLEMS 6
 #define SPECIAL_PROBLEMS 4
 #define TIED_PROBLEMS 2
 #define PERIODIC_PROBLEMS 2
 
-const int hostile_problems = TILE_PROBLEMS + VIEW_PROBLEMS + COUNT(offsets) + GREATEST_PROBLEMS + SPECIAL_PROBLEMS +
+const int hostile_problems = DRAW_EDGE_SIZES + VIEW_PROBLEMS + COUNT(offsets) + GREATEST_PROBLEMS + SPECIAL_PROBLEMS +
                              TIED_PROBLEMS + PERIODIC_PROBLEMS;
 
 void hostile_build(test_problem *p, int number, char name[HOSTILE_NAME])
 {
     int i = number;
-    for (int size = 0; size < SIZES; i -= lists[size++].count)
-        if (i < lists[size].count) {
-            int32_t value = lists[size].list[i];
+    for (int size = 0; size < DRAW_EDGES; i -= draw_edges[size++].count)
+        if (i < draw_edges[size].count) {
+            int32_t value = draw_edges[size].sizes[i];
             snprintf(name, HOSTILE_NAME, "%s %d", size_names[size], (int)value);
             tile_problem(p, size, value, number);
             return;
         }
     if (i < VIEW_PROBLEMS) {
-        snprintf(name, HOSTILE_NAME, "%s", view_names[i % VIEWS]);
-        view_problem(p, i % VIEWS, number);
+        snprintf(name, HOSTILE_NAME, "%s", views[i % VIEWS].name);
+        view_problem(p, views[i % VIEWS].kind, number);
         return;
     }
     i -= VIEW_PROBLEMS;

@@ -18,48 +18,6 @@ static void *require(void *memory)
 
 /* ---------------------------------------------------------------- numbers */
 
-test_random test_seed(uint64_t seed)
-{
-    test_random random = {seed * UINT64_C(0x9e3779b97f4a7c15) + UINT64_C(0x632be59bd9b4e019)};
-    if (random.state == 0)
-        random.state = 1;
-    for (int i = 0; i < 8; i++)
-        test_next(&random);
-    return random;
-}
-
-uint64_t test_next(test_random *random)
-{
-    uint64_t x = random->state;
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    random->state = x;
-    return x * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-int64_t test_between(test_random *random, int64_t least, int64_t most)
-{
-    return least + (int64_t)((test_next(random) >> 11) % (uint64_t)(most - least + 1));
-}
-
-uint32_t test_element(test_random *random, ckv_dtype dtype, int low, int high)
-{
-    uint32_t word = (uint32_t)(test_next(random) >> 32);
-    int exponent = (int)test_between(random, low, high);
-    if (dtype == CKV_F16) {
-        int field = exponent + 15;
-        uint32_t mantissa = word & 0x3ffu;
-        if (field > 30)
-            field = 30;
-        if (field < 0)
-            field = 0;
-        return ((word >> 31) << 15) | ((uint32_t)field << 10) | mantissa;
-    }
-    word = (word & 0x807fffffu) | ((uint32_t)(exponent + 127) << 23);
-    return dtype == CKV_BF16 ? word >> 16 : word;
-}
-
 uint32_t test_bits(float x)
 {
     uint32_t bits;
@@ -147,34 +105,19 @@ int test_buffer_unchanged(const test_buffer *buffer)
 void test_tensor_new(test_tensor *tensor, ckv_dtype dtype, int32_t rank, int64_t heads, int64_t tokens, int64_t width,
                      test_layout layout)
 {
-    int64_t size = (int64_t)ckv_dtype_size(dtype), row = width * size, bytes = heads * tokens * row, start = 0;
-    int64_t stride[3] = {tokens * row, row, size};
-    if (layout == TEST_TOKENS_FIRST) {
-        stride[0] = row;
-        stride[1] = heads * row;
-    } else if (layout == TEST_TRANSPOSED) {
-        stride[1] = size;
-        stride[2] = tokens * size;
-    } else if (layout == TEST_REVERSED) {
-        start = bytes - size;
-        for (int i = 0; i < 3; i++)
-            stride[i] = -stride[i];
-    } else if (layout == TEST_ODD) {
-        stride[1] = row + 1 + row % 2;
-        stride[0] = tokens * stride[1];
-        bytes = heads * stride[0];
-    }
+    const int64_t shape[3] = {heads, tokens, width};
+    const struct arranged a = arrange((enum arrangement)layout, (int64_t)ckv_dtype_size(dtype), shape);
     memset(tensor, 0, sizeof *tensor);
-    test_buffer_new(&tensor->buffer, (size_t)bytes, layout == TEST_ODD ? 1 : 0);
-    memset(tensor->buffer.data, 0, (size_t)bytes);
-    ckv_tensor_init_3d(&tensor->cells, dtype, tensor->buffer.data + start, heads, tokens, width);
+    test_buffer_new(&tensor->buffer, (size_t)a.bytes, (size_t)a.offset);
+    memset(tensor->buffer.data, 0, (size_t)a.bytes);
+    ckv_tensor_init_3d(&tensor->cells, dtype, tensor->buffer.data + a.start, heads, tokens, width);
     for (int i = 0; i < 3; i++)
-        tensor->cells.stride[i] = stride[i];
+        tensor->cells.stride[i] = a.stride[i];
     tensor->view = tensor->cells;
     if (rank == 2) {
         ckv_tensor_init_2d(&tensor->view, dtype, tensor->cells.data, tokens, width);
-        tensor->view.stride[0] = stride[1];
-        tensor->view.stride[1] = stride[2];
+        tensor->view.stride[0] = a.stride[1];
+        tensor->view.stride[1] = a.stride[2];
     }
 }
 

@@ -12,21 +12,17 @@
 
 #include <ckv/ckv.h>
 
+#include "tools/arrange.h"
+#include "tools/draw.h"
+
 /* ---------------------------------------------------------------- numbers */
 
-/* xorshift64*; never seeded with 0. */
-typedef struct test_random {
-    uint64_t state;
-} test_random;
-
-test_random test_seed(uint64_t seed);
-uint64_t test_next(test_random *random);
-int64_t test_between(test_random *random, int64_t least, int64_t most);
-
-/* Bits of a random element: sign, exponent in [low, high], mantissa.  By integers
- * alone, so that every machine makes the same.  F16 takes what its range allows and
- * makes its smallest numbers subnormal. */
-uint32_t test_element(test_random *random, ckv_dtype dtype, int low, int high);
+/* Those of the command. */
+typedef struct draw test_random;
+#define test_seed draw_seed
+#define test_next draw_next
+#define test_between draw_between
+#define test_element draw_element
 
 uint32_t test_bits(float x);
 float test_float(uint32_t bits);
@@ -58,11 +54,11 @@ int test_buffer_unchanged(const test_buffer *buffer); /* since remembered; red z
 /* ---------------------------------------------------------------- tensors */
 
 typedef enum test_layout {
-    TEST_DENSE,        /* [heads, tokens, width] */
-    TEST_TOKENS_FIRST, /* [tokens, heads * width] */
-    TEST_TRANSPOSED,   /* [heads, width, tokens] */
-    TEST_REVERSED,     /* every stride negative */
-    TEST_ODD,          /* at an odd address, rows of an odd number of bytes */
+    TEST_DENSE = ARRANGE_DENSE,
+    TEST_TOKENS_FIRST = ARRANGE_TOKENS_FIRST,
+    TEST_TRANSPOSED = ARRANGE_TRANSPOSED,
+    TEST_REVERSED = ARRANGE_REVERSED,
+    TEST_ODD = ARRANGE_ODD,
     TEST_LAYOUTS
 } test_layout;
 

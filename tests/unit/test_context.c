@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "context.h"
-#include "registry.h"
 
 static void test_version(void **state)
 {
@@ -50,6 +49,7 @@ static void test_device_table(void **state)
             assert_true(info.reason[0] != '\0');
             assert_int_equal(info.selected, 0);
         }
+        assert_true(info.selected == (info.variant[0] != '\0'));
         selected += info.selected;
     }
     assert_int_equal(selected, 1);
@@ -68,8 +68,6 @@ static void test_device_query_errors(void **state)
     ckv_device_info info = {.struct_size = sizeof info};
     assert_ok(ckv_context_create(NULL, &context));
     int32_t count = ckv_device_count(context);
-    assert_int_equal(ckv_device_count(NULL), 0);
-    assert_fails(ckv_device_query(NULL, 0, &info), CKV_ERROR_INVALID_ARGUMENT, "context: NULL");
     assert_fails(ckv_device_query(context, -1, &info), CKV_ERROR_INVALID_ARGUMENT, "index: -1");
     assert_fails(ckv_device_query(context, count, &info), CKV_ERROR_INVALID_ARGUMENT, "index: ");
     assert_fails(ckv_device_query(context, INT32_MAX, &info), CKV_ERROR_INVALID_ARGUMENT, "index: ");
@@ -98,22 +96,24 @@ static void test_choice(void **state)
     const struct {
         const char *backend, *device;
     } good[] = {
-        {NULL, NULL}, {"auto", NULL}, {"ref", NULL},     {"ref", "0"},        {"auto", "0"},
-        {NULL, "0"},  {"ref", ""},    {"ref", "scalar"}, {NULL, "reference"}, {"ref", "scalar reference"},
+        {NULL, NULL},  {"auto", NULL}, {"ref", NULL},     {"ref", "0"},          {"auto", "0"},
+        {NULL, "0"},   {"ref", ""},    {"ref", "scalar"}, {NULL, "reference"},   {"ref", "scalar reference"},
+        {"Ref", NULL}, {"AUTO", NULL}, {"REF", "00"},     {"ref", "Scalar REF"}, {"auto", ""},
     };
     const struct {
         const char *backend, *device;
     } wrong[] = {
-        {"cuda", NULL},        {"hip", NULL},       {"opencl", NULL}, {"re", NULL},  {"", NULL},
-        {"Ref", NULL},         {"none", NULL},      {"ref", "1"},     {"ref", "-1"}, {"ref", "vector"},
-        {"ref", "4294967296"}, {"auto", "no such"}, {"ref", "0x"},    {"cuda", "0"},
+        {"cuda", NULL}, {"hip", NULL},     {"opencl", NULL},      {"re", NULL},
+        {"", NULL},     {"reff", NULL},    {"none", NULL},        {"ref", "1"},
+        {"ref", "-1"},  {"ref", "vector"}, {"ref", "4294967296"}, {"auto", "no such"},
+        {"ref", "0x"},  {"cuda", "0"},     {"ref:0", NULL},       {"ref", "00000000010"},
     };
     ckv_context *context;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
         assert_ok(create(good[i].backend, good[i].device, &context));
         assert_non_null(context);
         ckv_device_info info = query(context, ckv_device_count(context) - 1);
-        if (good[i].backend != NULL && strcmp(good[i].backend, "ref") == 0)
+        if (good[i].backend != NULL && (good[i].backend[0] | 32) == 'r')
             assert_int_equal(info.selected, 1);
         ckv_context_destroy(context);
     }
@@ -123,25 +123,126 @@ static void test_choice(void **state)
     }
 }
 
+/* Without a context: the same rows, of which none is chosen. */
+static void test_device_table_without_context(void **state)
+{
+    (void)state;
+    ckv_context *context;
+    ckv_device_info info = {.struct_size = sizeof info};
+    assert_ok(create("ref", NULL, &context));
+    const int32_t count = ckv_device_count(context);
+    assert_int_equal(ckv_device_count(NULL), count);
+    for (int32_t i = 0; i < count; i++) {
+        const ckv_device_info with = query(context, i), without = query(NULL, i);
+        assert_string_equal(with.backend, without.backend);
+        assert_string_equal(with.name, without.name);
+        assert_string_equal(with.reason, without.reason);
+        assert_string_equal(without.variant, "");
+        assert_int_equal(with.device, without.device);
+        assert_int_equal(with.available, without.available);
+        assert_int_equal(without.selected, 0);
+    }
+    assert_fails(ckv_device_query(NULL, -1, &info), CKV_ERROR_INVALID_ARGUMENT, "index: -1");
+    assert_fails(ckv_device_query(NULL, count, &info), CKV_ERROR_INVALID_ARGUMENT, "index: ");
+    assert_fails(ckv_device_query(NULL, 0, NULL), CKV_ERROR_INVALID_ARGUMENT, "info: NULL");
+    ckv_context_destroy(context);
+}
+
 /* The message names what was asked for, what there is, and why not the rest. */
 static void test_unavailable_text(void **state)
 {
     (void)state;
     ckv_context *context;
     assert_int_equal(create("cuda", "7", &context), CKV_ERROR_UNAVAILABLE);
-    assert_detail("'cuda'");
-    assert_detail("'7'");
-    assert_detail("ref:0 (scalar reference)");
-    for (int i = 0; i < ckv_registry_count; i++) {
-        assert_detail(ckv_registry[i].name);
-        assert_detail(ckv_registry[i].reason);
-    }
+    assert_detail("options.backend 'cuda', options.device '7': switched off by CKV_DISABLE; there is: cpu:0 (");
+    assert_detail(", ref:0 (scalar reference); not: cuda (switched off by CKV_DISABLE), hip (");
+    assert_int_equal(create("ref", "7", &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("options.backend 'ref', options.device '7': no such device; there is: cpu:0");
+    assert_int_equal(create("reff", NULL, &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("options.backend 'reff': no such backend; there is: cpu:0");
+    assert_int_equal(create(NULL, "H200", &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("options.device 'H200': no such device; there is: cpu:0");
     /* However long the names, the text stays within its bounds. */
     char text[5000];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     assert_int_equal(create(text, text, &context), CKV_ERROR_UNAVAILABLE);
     assert_detail("ref:0");
+}
+
+/* What the options leave open the environment says. */
+static void test_environment(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backend, *device, *variable_backend, *variable_device, *chosen;
+    } cases[] = {
+        {NULL, NULL, "ref", NULL, "ref"},       {"auto", NULL, "REF", "", "ref"},
+        {NULL, NULL, "ref:0", "7", "ref"},      {NULL, NULL, "ref:scalar", NULL, "ref"},
+        {"cpu", NULL, "ref", NULL, "cpu"},      {"cpu", NULL, "nonsense:9", NULL, "cpu"},
+        {NULL, "0", "ref:7", "8", "ref"},       {NULL, NULL, "auto:reference", NULL, "ref"},
+        {NULL, NULL, NULL, "REFERENCE", "ref"}, {NULL, NULL, "", "", "cpu"},
+        {NULL, NULL, "auto", NULL, "cpu"},      {NULL, NULL, "ref:", NULL, "ref"},
+        {NULL, NULL, "ref:7", NULL, NULL},      {"cpu", NULL, NULL, "7", NULL},
+        {NULL, NULL, "nonsense", NULL, NULL},   {NULL, NULL, ":0", NULL, NULL},
+        {NULL, NULL, NULL, "7", NULL},          {NULL, "7", "ref:0", "0", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckv_context *context;
+        if (cases[i].variable_backend != NULL)
+            setenv("CKV_BACKEND", cases[i].variable_backend, 1);
+        if (cases[i].variable_device != NULL)
+            setenv("CKV_DEVICE", cases[i].variable_device, 1);
+        const ckv_status status = create(cases[i].backend, cases[i].device, &context);
+        unsetenv("CKV_BACKEND");
+        unsetenv("CKV_DEVICE");
+        const char *chosen = NULL;
+        for (int32_t row = 0; status == CKV_OK && row < ckv_device_count(context); row++)
+            if (query(context, row).selected)
+                chosen = query(context, row).backend;
+        if (status != (cases[i].chosen == NULL ? CKV_ERROR_UNAVAILABLE : CKV_OK) ||
+            (chosen != NULL && strcmp(chosen, cases[i].chosen) != 0))
+            fail_msg("case %zu: status %d, chosen %s", i, (int)status, chosen == NULL ? "nothing" : chosen);
+        ckv_context_destroy(context);
+    }
+}
+
+/* The message says who asked. */
+static void test_environment_text(void **state)
+{
+    (void)state;
+    ckv_context *context;
+    setenv("CKV_BACKEND", "nonsense:1", 1);
+    assert_int_equal(create(NULL, NULL, &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("CKV_BACKEND 'nonsense', CKV_BACKEND's device '1': no such backend; there is: cpu:0");
+    assert_int_equal(create(NULL, "2", &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("CKV_BACKEND 'nonsense', options.device '2': no such backend");
+    setenv("CKV_BACKEND", "Cuda", 1);
+    setenv("CKV_DEVICE", "H200", 1);
+    assert_int_equal(create("auto", NULL, &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("CKV_BACKEND 'Cuda', CKV_DEVICE 'H200': switched off by CKV_DISABLE; there is: cpu:0");
+    unsetenv("CKV_BACKEND");
+    assert_int_equal(create("auto", NULL, &context), CKV_ERROR_UNAVAILABLE);
+    assert_detail("CKV_DEVICE 'H200': no such device; there is: cpu:0");
+    unsetenv("CKV_DEVICE");
+}
+
+/* What one context is denied, another has: nothing of it stays. */
+static void test_disabled_for_one(void **state)
+{
+    (void)state;
+    ckv_context *without, *with;
+    setenv("CKV_DISABLE", "cuda,hip,opencl,cpu,ref", 1);
+    assert_ok(create(NULL, NULL, &without));
+    setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
+    assert_ok(create(NULL, NULL, &with));
+    const int32_t cpu = ckv_device_count(with) - 2;
+    assert_string_equal(query(without, cpu).backend, "cpu");
+    assert_string_equal(query(without, cpu).reason, "switched off by CKV_DISABLE");
+    assert_int_equal(query(without, cpu + 1).selected, 1); /* ref, which is never off */
+    assert_int_equal(query(with, cpu).selected, 1);
+    ckv_context_destroy(with);
+    ckv_context_destroy(without);
 }
 
 typedef struct heap {
@@ -219,7 +320,7 @@ static void test_failing_allocations(void **state)
     heap h = {0, -1, 0, 0};
     assert_ok(make_all(&h));
     int64_t total = h.allocations;
-    assert_true(total >= 3);
+    assert_true(total >= 8); /* the list of backends among them */
     assert_int_equal(h.live, 0);
     assert_int_equal(h.misaligned, 0);
     for (int64_t i = 0; i < total; i++) {
@@ -279,13 +380,20 @@ int main(void)
 {
     /* What there is must not depend on the machine. */
     setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
+    unsetenv("CKV_BACKEND");
+    unsetenv("CKV_DEVICE");
+    unsetenv("CKV_MODULE_PATH");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_version),
         cmocka_unit_test(test_device_table),
         cmocka_unit_test(test_device_query_errors),
         cmocka_unit_test(test_choice),
         cmocka_unit_test(test_disabled),
+        cmocka_unit_test(test_device_table_without_context),
         cmocka_unit_test(test_unavailable_text),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_environment_text),
+        cmocka_unit_test(test_disabled_for_one),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_options_errors),
     };

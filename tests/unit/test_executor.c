@@ -16,7 +16,7 @@ typedef struct arguments {
 } arguments;
 
 /* The prefix sums of each group's numbers, by doubling; what is planted by `defect`. */
-enum defect { NONE, NO_BARRIER, UNWRITTEN, OTHER_LINE, LEAVES_EARLY };
+enum defect { NONE, NO_BARRIER, UNWRITTEN, OTHER_LINE, LEAVES_EARLY, BEYOND };
 
 FUNCTION void prefix_sums(const i32 *in, i32 *out, i32 *shared, enum defect defect)
 {
@@ -25,6 +25,8 @@ FUNCTION void prefix_sums(const i32 *in, i32 *out, i32 *shared, enum defect defe
         return;
     if (defect != UNWRITTEN || id != 9)
         shared[id] = in[at];
+    if (defect == BEYOND && id == 5)
+        shared[GROUP + 3] = 0;
     BARRIER();
     for (i32 step = 1; step < GROUP; step *= 2) {
         const i32 more = id >= step ? shared[id - step] : 0;
@@ -42,7 +44,7 @@ FUNCTION void prefix_sums(const i32 *in, i32 *out, i32 *shared, enum defect defe
 #define PREFIX_SUMS(name, defect)                                                                                      \
     static KERNEL(name, GROUP)(void *argument)                                                                         \
     {                                                                                                                  \
-        LOCAL_ARRAY i32 shared[GROUP];                                                                                 \
+        LOCAL_ARRAY(i32, shared, GROUP);                                                                               \
         const arguments *a = argument;                                                                                 \
         prefix_sums(a->in, a->out, shared, defect);                                                                    \
     }
@@ -51,6 +53,7 @@ PREFIX_SUMS(without_barrier, NO_BARRIER)
 PREFIX_SUMS(unwritten, UNWRITTEN)
 PREFIX_SUMS(other_line, OTHER_LINE)
 PREFIX_SUMS(leaves_early, LEAVES_EARLY)
+PREFIX_SUMS(writes_beyond, BEYOND)
 
 static i32 in[GROUP * GROUPS], out[GROUP * GROUPS];
 static char message[256];
@@ -130,6 +133,15 @@ static void test_divergent_barriers(void **state)
     assert_true(right());
 }
 
+static void test_write_beyond_an_array(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        assert_int_equal(run(writes_beyond, seed), -1);
+        assert_non_null(strstr(message, "12 bytes behind the end of shared"));
+    }
+}
+
 /* ---------------------------------------------------------------- what lanes do together */
 
 static void add_all(void *const *data, int lanes)
@@ -193,9 +205,13 @@ static void test_refused_launch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sound_kernel),     cmocka_unit_test(test_missing_barrier),
-        cmocka_unit_test(test_unwritten_memory), cmocka_unit_test(test_divergent_barriers),
-        cmocka_unit_test(test_collective),       cmocka_unit_test(test_refused_launch),
+        cmocka_unit_test(test_sound_kernel),
+        cmocka_unit_test(test_missing_barrier),
+        cmocka_unit_test(test_unwritten_memory),
+        cmocka_unit_test(test_divergent_barriers),
+        cmocka_unit_test(test_collective),
+        cmocka_unit_test(test_refused_launch),
+        cmocka_unit_test(test_write_beyond_an_array),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

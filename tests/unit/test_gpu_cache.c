@@ -12,6 +12,7 @@
 
 #include "backends/gpu/cache.h"
 #include "backends/gpu/code.h"
+#include "backends/gpu/embedded.h"
 
 /* ---------------------------------------------------------------- folders */
 
@@ -326,8 +327,12 @@ static const char *fake_error(int code)
     return "FAKE_ERROR";
 }
 
-static const ckv_gpu_driver fake_driver = {
-    .name = "opencl", .target = CKV_GPU_OPENCL, .error = fake_error, .load_module = fake_load};
+static const ckv_gpu_embedded fake_embedded = {ckv_gpu_text_opencl, &ckv_gpu_text_opencl_size, NULL};
+static const ckv_gpu_driver fake_driver = {.name = "opencl",
+                                           .target = CKV_GPU_OPENCL,
+                                           .embedded = &fake_embedded,
+                                           .error = fake_error,
+                                           .load_module = fake_load};
 
 static int load(const ckv_gpu_device_info *info, const char *defines, ckv_gpu_origin *origin)
 {

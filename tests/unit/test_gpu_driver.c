@@ -356,6 +356,48 @@ static void test_events(void **state)
     }
 }
 
+/* A stream waits for another's event, in chains and again: the bytes arrive in order. */
+static void test_streams(void **state)
+{
+    (void)state;
+    enum { SIZE = 3 << 20, ROUNDS = 8 };
+    FOR_EACH_DEVICE(t)
+    {
+        ckv_gpu_memory memory;
+        ckv_gpu_stream streams[2];
+        ckv_gpu_event events[2];
+        void *host[2];
+        assert_int_equal(t->driver->allocate(t->device, SIZE, &memory), CKV_GPU_OK);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(t->driver->create_stream(t->device, &streams[i]), CKV_GPU_OK);
+            assert_int_equal(t->driver->create_event(t->device, &events[i]), CKV_GPU_OK);
+            assert_int_equal(t->driver->allocate_host(t->device, SIZE, &host[i]), CKV_GPU_OK);
+        }
+        assert_ptr_not_equal(streams[0], streams[1]);
+        for (int round = 0; round < ROUNDS; round++) {
+            memset(host[0], round + 1, SIZE);
+            assert_int_equal(t->driver->upload(t->device, streams[0], memory, host[0], SIZE), CKV_GPU_OK);
+            assert_int_equal(t->driver->record(t->device, streams[0], events[0]), CKV_GPU_OK);
+            assert_int_equal(t->driver->follow(t->device, streams[1], events[0]), CKV_GPU_OK);
+            assert_int_equal(t->driver->download(t->device, streams[1], host[1], memory, SIZE), CKV_GPU_OK);
+            assert_int_equal(t->driver->record(t->device, streams[1], events[1]), CKV_GPU_OK);
+            assert_int_equal(t->driver->follow(t->device, streams[0], events[1]), CKV_GPU_OK);
+            assert_int_equal(t->driver->wait_event(t->device, events[0]), CKV_GPU_OK);
+            assert_int_equal(t->driver->wait_event(t->device, events[1]), CKV_GPU_OK);
+            for (int i = 0; i < SIZE; i += 4093)
+                assert_int_equal(((unsigned char *)host[1])[i], round + 1);
+        }
+        for (int i = 0; i < 2; i++) {
+            t->driver->release_stream(t->device, streams[i]);
+            t->driver->release_event(t->device, events[i]);
+            t->driver->release_host(t->device, host[i]);
+        }
+        t->driver->release_stream(t->device, NULL);
+        t->driver->release_host(t->device, NULL);
+        t->driver->release(t->device, memory);
+    }
+}
+
 /* Threads that share a device and a kernel, each with arguments of its own. */
 typedef struct worker {
     const device_under_test *t;
@@ -483,10 +525,10 @@ static void test_library_code(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open_errors),    cmocka_unit_test(test_devices),      cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_foreign_memory), cmocka_unit_test(test_launch),       cmocka_unit_test(test_built_image),
-        cmocka_unit_test(test_bad_source),     cmocka_unit_test(test_events),       cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_fork),           cmocka_unit_test(test_library_code),
+        cmocka_unit_test(test_open_errors),    cmocka_unit_test(test_devices), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_foreign_memory), cmocka_unit_test(test_launch),  cmocka_unit_test(test_built_image),
+        cmocka_unit_test(test_bad_source),     cmocka_unit_test(test_events),  cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_fork),    cmocka_unit_test(test_library_code),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -115,39 +115,51 @@ static void check_pretended(const way *w)
     assert_string_equal(sim.ckv_sim_complaint(), "");
 }
 
-static void test_mma(void **state)
-{
-    const way w = {"cuda", "0", "mma", CKV_GPU_MMA, CKV_GPU_DOT4};
-    (void)state;
-    check_pretended(&w);
-}
+#define CHECK(test, ...)                                                                                               \
+    static void test(void **state)                                                                                     \
+    {                                                                                                                  \
+        const way w = {__VA_ARGS__};                                                                                   \
+        (void)state;                                                                                                   \
+        check_pretended(&w);                                                                                           \
+    }
+/* The devices of main(), in their order there. */
+CHECK(test_mma_m16n8k32, "cuda", "0", "mma", CKV_GPU_MMA, CKV_GPU_DOT4)
+CHECK(test_mma_m8n8k16, "cuda", "1", "mma", CKV_GPU_MMA, CKV_GPU_DOT4)
+CHECK(test_mfma_16x16x32, "hip", "0", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4)
+CHECK(test_wmma, "hip", "1", "wmma", CKV_GPU_WMMA, CKV_GPU_DOT4)
+CHECK(test_wmma12, "hip", "2", "wmma", CKV_GPU_WMMA12, CKV_GPU_DOT4)
+CHECK(test_mfma_16x16x16, "hip", "3", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4)
+CHECK(test_mfma_gfx908, "hip", "4", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4)
+CHECK(test_dot4, "cuda", "1", "dot4", CKV_GPU_DOT4, CKV_GPU_DOT4)
+CHECK(test_dot4_wave64, "hip", "0", "dot4", CKV_GPU_DOT4, CKV_GPU_DOT4)
+CHECK(test_int, "cuda", "0", "int", CKV_GPU_INT, CKV_GPU_INT)
+CHECK(test_int_wave64, "hip", "3", "int", CKV_GPU_INT, CKV_GPU_INT)
 
-static void test_mfma(void **state)
+/* Kernels of the smaller instructions run where a chip has no larger ones, and nowhere else:
+ * the executor counts what was issued. */
+static void test_instructions(void **state)
 {
-    const way w = {"hip", "0", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4};
+    static const struct {
+        way w;
+        const char *issued, *other;
+    } cases[] = {
+        {{"cuda", "0", "mma", CKV_GPU_MMA, CKV_GPU_DOT4}, "mma_m16n8k32", "mma_m8n8k16"},
+        {{"cuda", "1", "mma", CKV_GPU_MMA, CKV_GPU_DOT4}, "mma_m8n8k16", "mma_m16n8k32"},
+        {{"hip", "0", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4}, "mfma_16x16x32", "mfma_16x16x16"},
+        {{"hip", "3", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4}, "mfma_16x16x16", "mfma_16x16x32"},
+        {{"hip", "4", "mfma", CKV_GPU_MFMA, CKV_GPU_DOT4}, "mfma_16x16x16", "mfma_16x16x32"},
+        {{"hip", "1", "wmma", CKV_GPU_WMMA, CKV_GPU_DOT4}, "wmma_16x16x16", "wmma12_16x16x16"},
+        {{"hip", "2", "wmma", CKV_GPU_WMMA12, CKV_GPU_DOT4}, "wmma12_16x16x16", "wmma_16x16x16"},
+    };
     (void)state;
-    check_pretended(&w);
-}
-
-static void test_wmma(void **state)
-{
-    const way w = {"hip", "1", "wmma", CKV_GPU_WMMA, CKV_GPU_DOT4};
-    (void)state;
-    check_pretended(&w);
-}
-
-static void test_wmma12(void **state)
-{
-    const way w = {"hip", "2", "wmma", CKV_GPU_WMMA12, CKV_GPU_DOT4};
-    (void)state;
-    check_pretended(&w);
-}
-
-static void test_dot4(void **state)
-{
-    const way w = {"cuda", "1", "dot4", CKV_GPU_DOT4, CKV_GPU_DOT4};
-    (void)state;
-    check_pretended(&w);
+    if (absent != NULL)
+        skip_because(absent);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int64_t issued = sim.ckv_sim_issued(cases[i].issued), other = sim.ckv_sim_issued(cases[i].other);
+        compare(&cases[i].w, 3, 40, 1024);
+        assert_true(sim.ckv_sim_issued(cases[i].issued) > issued);
+        assert_int_equal(sim.ckv_sim_issued(cases[i].other), other);
+    }
 }
 
 static void test_opencl(void **state)
@@ -190,12 +202,14 @@ static void test_choice(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mma),    cmocka_unit_test(test_mfma), cmocka_unit_test(test_wmma),
-        cmocka_unit_test(test_wmma12), cmocka_unit_test(test_dot4), cmocka_unit_test(test_opencl),
-        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_mma_m16n8k32),  cmocka_unit_test(test_mma_m8n8k16), cmocka_unit_test(test_mfma_16x16x32),
+        cmocka_unit_test(test_mfma_16x16x16), cmocka_unit_test(test_mfma_gfx908), cmocka_unit_test(test_wmma),
+        cmocka_unit_test(test_wmma12),        cmocka_unit_test(test_dot4),        cmocka_unit_test(test_dot4_wave64),
+        cmocka_unit_test(test_int),           cmocka_unit_test(test_int_wave64),  cmocka_unit_test(test_opencl),
+        cmocka_unit_test(test_instructions),  cmocka_unit_test(test_choice),
     };
     setenv("CKV_SIM_CUDA", "sm_90,sm_75", 1);
-    setenv("CKV_SIM_HIP", "gfx942:sramecc+:xnack-,gfx1100,gfx1201", 1);
+    setenv("CKV_SIM_HIP", "gfx942:sramecc+:xnack-,gfx1100,gfx1201,gfx90a:sramecc+:xnack-,gfx908", 1);
     absent = test_sim_load();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

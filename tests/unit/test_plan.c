@@ -220,6 +220,7 @@ static void test_reports(void **state)
     assert_int_equal(info.next_position, 300); /* not 128: rows are not positions */
     assert_string_equal(info.backend, "ref");
     assert_string_equal(info.device, "scalar reference");
+    assert_string_equal(info.variant, "scalar");
     ckv_plan *plan;
     assert_ok(ckv_plan_create(context, &s.shape, NULL, &plan));
     assert_fails(ckv_plan_query(NULL, &info), CKV_ERROR_INVALID_ARGUMENT, "plan: NULL");

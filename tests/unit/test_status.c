@@ -49,8 +49,13 @@ static void test_detail_is_cut(void **state)
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
     ckv_fail(CKV_ERROR_LIMIT, "%s", text);
-    assert_true(strlen(ckv_error_detail()) > 400);
-    assert_true(strlen(ckv_error_detail()) < 600);
+    assert_true(strlen(ckv_error_detail()) > 900);
+    assert_true(strlen(ckv_error_detail()) < 1100);
+    assert_string_equal(ckv_error_detail() + strlen(ckv_error_detail()) - 4, "x...");
+    /* A message may quote the one before. */
+    ckv_fail(CKV_ERROR_LIMIT, "first");
+    ckv_fail(CKV_ERROR_LIMIT, "second, after %s", ckv_error_detail());
+    assert_string_equal(ckv_error_detail(), "second, after first");
 }
 
 typedef struct sample {

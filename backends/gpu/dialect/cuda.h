@@ -12,7 +12,7 @@ typedef float f32;
 
 #define GLOBAL
 #define LOCAL
-#define LOCAL_ARRAY __shared__ __align__(16)
+#define LOCAL_ARRAY(type, name, count) __shared__ __align__(16) type name[count]
 #define FUNCTION static __device__ __forceinline__
 #define KERNEL(name, group) extern "C" __global__ void __launch_bounds__(group) name
 /* ... of which `least` groups should fit a multiprocessor: what its registers are shared among. */
@@ -79,6 +79,7 @@ FUNCTION void copy_commit(void)
 }
 #define copy_wait(n) asm volatile("cp.async.wait_group %0;" : : "n"(n) : "memory")
 
+#define HAS_MMA_32
 FUNCTION void mma_m16n8k32(i32 *d, const u32 *a, const u32 *b)
 {
     asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -98,13 +99,5 @@ FUNCTION void mma_m8n8k16(i32 *d, u32 a, u32 b)
     asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
         : "+r"(d[0]), "+r"(d[1])
         : "r"(a), "r"(b));
-}
-/* The same registers in four parts: halves of the rows, halves of k. */
-FUNCTION void mma_m16n8k32(i32 *d, const u32 *a, const u32 *b)
-{
-    mma_m8n8k16(d, a[0], b[0]);
-    mma_m8n8k16(d, a[2], b[1]);
-    mma_m8n8k16(d + 2, a[1], b[0]);
-    mma_m8n8k16(d + 2, a[3], b[1]);
 }
 #endif

@@ -13,7 +13,7 @@ typedef float f32;
 
 #define GLOBAL
 #define LOCAL
-#define LOCAL_ARRAY __attribute__((shared)) __attribute__((aligned(16)))
+#define LOCAL_ARRAY(type, name, count) __attribute__((shared)) __attribute__((aligned(16))) type name[count]
 #define FUNCTION static __attribute__((device)) inline __attribute__((always_inline))
 #define KERNEL(name, group)                                                                                            \
     extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(group, group))) void name

@@ -18,10 +18,14 @@ typedef int64_t i64;
 typedef float f32;
 
 /* Groups run one after another, so that a group's memory is simply static; in a
- * section of its own, which the executor fills anew for each group. */
+ * section of its own, which the executor fills anew for each group.  Behind each array is
+ * a guard, so that a write beyond its end is found. */
 #define GLOBAL
 #define LOCAL
-#define LOCAL_ARRAY static __attribute__((section("ckv_local"), aligned(16)))
+#define LOCAL_ARRAY(type, name, count)                                                                                 \
+    static __attribute__((section("ckv_local"), aligned(16))) type name[(count) + LOCAL_GUARD / sizeof(type)];         \
+    ckv_sim_guard(name + (count), LOCAL_GUARD, #name)
+#define LOCAL_GUARD 4096
 #define FUNCTION static inline __attribute__((unused))
 #define KERNEL(name, group) void name
 #define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)
@@ -29,6 +33,7 @@ typedef float f32;
 extern i32 ckv_sim_local_id(void);
 extern i32 ckv_sim_group_id(i32 d);
 extern void ckv_sim_barrier(int line);
+extern void ckv_sim_guard(void *guard, size_t bytes, const char *name);
 
 #define local_id() ckv_sim_local_id()
 #define group_id(d) ckv_sim_group_id(d)
@@ -96,7 +101,8 @@ FUNCTION i32 dot4(u32 a, u32 b, i32 c)
 #define HAS_MMA
 #define HAS_TILES
 #define HAS_MFMA
-#ifndef SIM_MFMA_16
+#ifndef SIM_SMALL_MATRICES /* as sm_75, gfx908 and gfx90a */
+#define HAS_MMA_32
 #define HAS_MFMA_32
 #endif
 #define HAS_WMMA

@@ -14,7 +14,7 @@ typedef float f32;
 
 #define GLOBAL __global
 #define LOCAL __local
-#define LOCAL_ARRAY __local
+#define LOCAL_ARRAY(type, name, count) __local type name[count]
 #define FUNCTION static
 #define KERNEL(name, group) __kernel __attribute__((reqd_work_group_size(group, 1, 1))) void name
 #define KERNEL_RESIDENT(name, group, least) KERNEL(name, group)

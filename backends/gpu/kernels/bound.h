@@ -96,10 +96,10 @@ KERNEL(ckv_bound_matrix, BOUND_GROUP)(GLOBAL const u8 *packed, GLOBAL u8 *work, 
 KERNEL(ckv_bound, BOUND_GROUP)
 (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 rows[BOUND_ROWS * BOUND_PITCH];
-    LOCAL_ARRAY i32 exponents[BOUND_PITCH];
-    LOCAL_ARRAY f32 part[BOUND_ROWS * BOUND_GROUP];
-    LOCAL_ARRAY i32 tops[BOUND_GROUP];
+    LOCAL_ARRAY(f32, rows, BOUND_ROWS * BOUND_PITCH);
+    LOCAL_ARRAY(i32, exponents, BOUND_PITCH);
+    LOCAL_ARRAY(f32, part, BOUND_ROWS * BOUND_GROUP);
+    LOCAL_ARRAY(i32, tops, BOUND_GROUP);
     const i32 id = local_id(), g = group_y(p), r = id / 16, lane = id % 16, padded = (p.value_dim + 3) / 4 * 4;
     const i64 first = (i64)group_id(0) * BOUND_ROWS, token = first + r;
     GLOBAL const f32 *matrix = (GLOBAL const f32 *)(work + p.at_matrix) + (i64)g * p.value_dim * p.value_dim;
@@ -198,7 +198,7 @@ KERNEL(ckv_bound, BOUND_GROUP)
 /* Grid: (Hkv).  The rows that a selection by the bounds gave stage 2: the first list. */
 KERNEL(ckv_list_best, SELECT_GROUP)(GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY u32 count[1];
+    LOCAL_ARRAY(u32, count, 1);
     const i32 g = group_id(0), id = local_id();
     GLOBAL const u8 *taken = work + p.at_taken + (i64)g * p.tokens;
     GLOBAL i32 *list = (GLOBAL i32 *)(work + p.at_list) + (i64)g * p.tokens;
@@ -220,8 +220,8 @@ KERNEL(ckv_list_best, SELECT_GROUP)(GLOBAL u8 *work, const ckv_params p)
  */
 KERNEL(ckv_list_rest, SELECT_GROUP)(GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY u32 count[1];
-    LOCAL_ARRAY u32 least_of[SELECT_GROUP];
+    LOCAL_ARRAY(u32, count, 1);
+    LOCAL_ARRAY(u32, least_of, SELECT_GROUP);
     const i32 g = group_id(0), id = local_id();
     const i64 row = (i64)g * p.tokens;
     GLOBAL const u8 *taken = work + p.at_taken + row;

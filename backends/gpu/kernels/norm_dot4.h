@@ -110,12 +110,12 @@ FUNCTION void norm_dot4(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL 
     KERNEL(name, DOT4_GROUP)                                                                                           \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
     {                                                                                                                  \
-        LOCAL_ARRAY i16 q[DOT4_ROWS * DOT4_PITCH];                                                                     \
-        LOCAL_ARRAY u32 limbs[DOT4_ROWS * DOT4_PITCH / 2];                                                             \
-        LOCAL_ARRAY i64 sums[DOT4_ROWS * DOT4_GROUP];                                                                  \
-        LOCAL_ARRAY i32 scratch[DOT4_GROUP];                                                                           \
-        LOCAL_ARRAY i32 tokens[DOT4_ROWS];                                                                             \
-        LOCAL_ARRAY i32 tops[DOT4_ROWS];                                                                               \
+        LOCAL_ARRAY(i16, q, DOT4_ROWS *DOT4_PITCH);                                                                    \
+        LOCAL_ARRAY(u32, limbs, DOT4_ROWS *DOT4_PITCH / 2);                                                            \
+        LOCAL_ARRAY(i64, sums, DOT4_ROWS *DOT4_GROUP);                                                                 \
+        LOCAL_ARRAY(i32, scratch, DOT4_GROUP);                                                                         \
+        LOCAL_ARRAY(i32, tokens, DOT4_ROWS);                                                                           \
+        LOCAL_ARRAY(i32, tops, DOT4_ROWS);                                                                             \
         norm_dot4(value, packed, norm, work, wide, q, limbs, sums, scratch, tokens, tops, p);                          \
     }
 NORM_DOT4(ckv_norm_dot4, 0)

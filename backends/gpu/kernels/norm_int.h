@@ -13,11 +13,11 @@
 KERNEL(ckv_norm_int, NORM_INT_GROUP)
 (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY i16 q[NORM_INT_ROWS * NORM_INT_PITCH];
-    LOCAL_ARRAY i64 sums[8 * NORM_INT_GROUP];
-    LOCAL_ARRAY i32 scratch[NORM_INT_GROUP];
-    LOCAL_ARRAY i32 tokens[NORM_INT_ROWS];
-    LOCAL_ARRAY i32 tops[NORM_INT_ROWS];
+    LOCAL_ARRAY(i16, q, NORM_INT_ROWS * NORM_INT_PITCH);
+    LOCAL_ARRAY(i64, sums, 8 * NORM_INT_GROUP);
+    LOCAL_ARRAY(i32, scratch, NORM_INT_GROUP);
+    LOCAL_ARRAY(i32, tokens, NORM_INT_ROWS);
+    LOCAL_ARRAY(i32, tops, NORM_INT_ROWS);
     const i32 id = local_id(), g = group_y(p);
     f32 total = 0.0f;
     u32 bad = 0u;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm (spec 5) by NVIDIA's matrix instruction on bytes, m16n8k32. */
+/* The norm (spec 5) by NVIDIA's matrix instructions on bytes, m16n8k32 or m8n8k16. */
 #ifndef CKV_GPU_NORM_MMA_H
 #define CKV_GPU_NORM_MMA_H
 
@@ -10,6 +10,20 @@
 #define MMA_GROUP 128
 #define MMA_TILES_MAX 2
 #define MMA_STAGES 4 /* panels on their way; a power of two */
+
+/* d += a * b over a step of 32 channels; before sm_80 in four parts, of the same registers:
+ * halves of the rows, halves of k. */
+FUNCTION void mma_step(i32 *d, const u32 *a, const u32 *b)
+{
+#ifdef HAS_MMA_32
+    mma_m16n8k32(d, a, b);
+#else
+    mma_m8n8k16(d, a[0], b[0]);
+    mma_m8n8k16(d, a[2], b[1]);
+    mma_m8n8k16(d + 2, a[1], b[0]);
+    mma_m8n8k16(d + 2, a[3], b[1]);
+#endif
+}
 
 /* Starts the copy of a panel to its stage. */
 FUNCTION void fetch_panel(GLOBAL const u8 *weights, i64 panel, i64 end, i32 stage, i32 steps, LOCAL u32 *stages)
@@ -46,7 +60,7 @@ FUNCTION void multiply_panel(LOCAL const u32 *panel, u32 a[MMA_TILES_MAX][2][STE
         UNROLL for (i32 limb = 0; limb < 2; limb++)
         {
             UNROLL for (i32 s = 0; s < steps; s++) UNROLL for (i32 n = 0; n < 2; n++)
-                UNROLL for (i32 t = 0; t < tiles; t++) mma_m16n8k32(d[n][t], a[t][limb][s], b[n][s]);
+                UNROLL for (i32 t = 0; t < tiles; t++) mma_step(d[n][t], a[t][limb][s], b[n][s]);
             if (limb == 0) {
                 UNROLL for (i32 n = 0; n < 2; n++) UNROLL for (i32 t = 0; t < tiles; t++)
                     UNROLL for (i32 e = 0; e < 4; e++) d[n][t][e] = (i32)((u32)d[n][t][e] << 8);
@@ -151,11 +165,11 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
     KERNEL_RESIDENT(name, MMA_GROUP, resident)                                                                         \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
     {                                                                                                                  \
-        LOCAL_ARRAY u32 shared[MMA_SHARED(steps, tiles)];                                                              \
-        LOCAL_ARRAY i32 exponents[32 * (steps)];                                                                       \
-        LOCAL_ARRAY i32 scratch[2 * MMA_GROUP];                                                                        \
-        LOCAL_ARRAY i32 tokens[MMA_ROWS(tiles)];                                                                       \
-        LOCAL_ARRAY i32 tops[MMA_ROWS(tiles)];                                                                         \
+        LOCAL_ARRAY(u32, shared, MMA_SHARED(steps, tiles));                                                            \
+        LOCAL_ARRAY(i32, exponents, 32 * (steps));                                                                     \
+        LOCAL_ARRAY(i32, scratch, 2 * MMA_GROUP);                                                                      \
+        LOCAL_ARRAY(i32, tokens, MMA_ROWS(tiles));                                                                     \
+        LOCAL_ARRAY(i32, tops, MMA_ROWS(tiles));                                                                       \
         norm_mma(value, packed, norm, work, steps, tiles, shared, exponents, scratch, tokens, tops, p);                \
     }
 #define MMA_SHARED(steps, tiles)                                                                                       \

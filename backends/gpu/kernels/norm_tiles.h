@@ -17,9 +17,12 @@
 #define TILE_ELEMENTS 8 /* the most results that a lane has of a tile */
 #define TILE_LANES(kind) ((kind) == TILE_MFMA ? 64 : 32)
 #define TILE_GROUP(kind) (TILE_WAVES * TILE_LANES(kind))
+/* LOCAL memory holds the limbs of a tile of rows, then stages of panels, then the sums of
+ * every row, 16 columns of two words. */
+#define TILE_SUMS (TILE_ROWS * 16 * 2)
+#define TILE_GREATER(a, b) ((a) > (b) ? (a) : (b))
 #define TILE_SHARED(steps)                                                                                             \
-    (TILE_ROWS * LIMB_PITCH(steps) > TILE_STAGES * PANEL_WORDS(steps) ? TILE_ROWS * LIMB_PITCH(steps)                  \
-                                                                      : TILE_STAGES * PANEL_WORDS(steps))
+    TILE_GREATER(TILE_SUMS, TILE_GREATER(TILE_ROWS *LIMB_PITCH(steps), TILE_STAGES *PANEL_WORDS(steps)))
 
 FUNCTION i32 tile_words(i32 kind)
 {
@@ -227,11 +230,11 @@ FUNCTION void norm_tiles(i32 kind, GLOBAL const u8 *value, GLOBAL const u8 *pack
     KERNEL(name, TILE_GROUP(kind))                                                                                     \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
     {                                                                                                                  \
-        LOCAL_ARRAY u32 shared[TILE_SHARED(steps)];                                                                    \
-        LOCAL_ARRAY i32 exponents[32 * (steps)];                                                                       \
-        LOCAL_ARRAY i32 scratch[2 * TILE_GROUP(kind)];                                                                 \
-        LOCAL_ARRAY i32 tokens[TILE_ROWS * (tiles)];                                                                   \
-        LOCAL_ARRAY i32 tops[TILE_ROWS * (tiles)];                                                                     \
+        LOCAL_ARRAY(u32, shared, TILE_SHARED(steps));                                                                  \
+        LOCAL_ARRAY(i32, exponents, 32 * (steps));                                                                     \
+        LOCAL_ARRAY(i32, scratch, 2 * TILE_GROUP(kind));                                                               \
+        LOCAL_ARRAY(i32, tokens, TILE_ROWS *(tiles));                                                                  \
+        LOCAL_ARRAY(i32, tops, TILE_ROWS *(tiles));                                                                    \
         norm_tiles(kind, value, packed, norm, work, steps, tiles, shared, exponents, scratch, tokens, tops, p);        \
     }
 

@@ -10,7 +10,7 @@
 /* Grid: (1) */
 KERNEL(ckv_probe, PROBE_GROUP)(GLOBAL u8 *out, const ckv_params p)
 {
-    LOCAL_ARRAY u32 shared[PROBE_GROUP];
+    LOCAL_ARRAY(u32, shared, PROBE_GROUP);
     const i32 id = local_id();
     GLOBAL u32 *word = (GLOBAL u32 *)out + id * PROBE_WORDS;
     f32 x = p.scale + (f32)id * p.epsilon, product = x * x;

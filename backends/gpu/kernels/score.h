@@ -112,9 +112,9 @@ FUNCTION i32 row_tiles(const ckv_params p)
 /* Grid: (chunks, Hkv * row tiles).  The greatest logit of each row within a chunk. */
 KERNEL_RESIDENT(ckv_row_max, SCORE_GROUP, 4)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY f32 best[SCORE_ROWS * 17];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(f32, best, SCORE_ROWS * 17);
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
     const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
@@ -163,9 +163,9 @@ KERNEL(ckv_row_greatest, REDUCE_GROUP)(GLOBAL u8 *work, const ckv_params p)
 /* Grid: (chunks, Hkv * row tiles).  The sum of rne(e * 2^40) of each row within a chunk. */
 KERNEL(ckv_row_sum, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY i64 part[SCORE_ROWS * 17];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(i64, part, SCORE_ROWS * 17);
     const i32 id = local_id(), tx = id % 16, ty = id / 16;
     const i32 g = group_y(p) / row_tiles(p), tile = group_y(p) - g * row_tiles(p);
     const i32 all = p.group * p.window, first_row = tile * SCORE_ROWS, rows = least(SCORE_ROWS, all - first_row);
@@ -178,14 +178,13 @@ KERNEL(ckv_row_sum, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ck
         sum[r] = 0;
     for (i64 first = start; first < start + p.chunk && first < p.tokens; first += SCORE_KEYS) {
         logits_tile(key, q, rows, first, g, keys, queries, acc, p);
-        for (i32 r = 0; r < 4; r++)
-            if (ty * 4 + r < rows) {
-                i64 seen = visible((first_row + ty * 4 + r) % p.window, p);
-                f32 top = greatest[ty * 4 + r];
-                for (i32 k = 0; k < SCORE_PER; k++)
-                    if (first + key_of(k) < seen)
-                        sum[r] += weight_integer(weight(acc[r][k] - top));
-            }
+        UNROLL for (i32 r = 0; r < 4; r++) if (ty * 4 + r < rows)
+        {
+            i64 seen = visible((first_row + ty * 4 + r) % p.window, p);
+            f32 top = greatest[ty * 4 + r];
+            UNROLL for (i32 k = 0; k < SCORE_PER; k++) if (first + key_of(k) < seen) sum[r] +=
+                weight_integer(weight(acc[r][k] - top));
+        }
     }
     for (i32 r = 0; r < 4; r++)
         part[(ty * 4 + r) * 17 + tx] = sum[r];
@@ -215,16 +214,15 @@ KERNEL(ckv_row_factor, REDUCE_GROUP)(GLOBAL u8 *work, const ckv_params p)
  * rows, in ascending order (spec 4.5), before pooling. */
 KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY f32 keys[SCORE_DEPTH * KEY_PITCH];
-    LOCAL_ARRAY f32 queries[SCORE_DEPTH * ROW_PITCH];
-    LOCAL_ARRAY f32 weights[SCORE_ROWS * KEY_PITCH];
+    LOCAL_ARRAY(f32, keys, SCORE_DEPTH * KEY_PITCH);
+    LOCAL_ARRAY(f32, queries, SCORE_DEPTH * ROW_PITCH);
+    LOCAL_ARRAY(f32, weights, SCORE_ROWS * KEY_PITCH);
     const i32 id = local_id(), ty = id / 16;
     const i32 g = group_y(p) / p.wave, member = group_y(p) - g * p.wave;
     const i64 head = (i64)g * p.group + p.wave_first + member, first = (i64)group_id(0) * SCORE_KEYS;
     const i32 exists = p.wave_first + member < p.group; /* of the whole work-group */
-    f32 acc[4][SCORE_PER], mean[SCORE_KEYS / SCORE_GROUP + 1];
-    for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++)
-        mean[i] = 0.0f;
+    f32 acc[4][SCORE_PER], mean[(SCORE_KEYS + SCORE_GROUP - 1) / SCORE_GROUP];
+    UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++) mean[i] = 0.0f;
     for (i32 start = 0; exists && start < p.window; start += SCORE_ROWS) {
         const i32 rows = least(SCORE_ROWS, p.window - start);
         const i64 row = head * p.window + start;
@@ -241,13 +239,14 @@ KERNEL(ckv_attend, SCORE_GROUP)(GLOBAL const u8 *key, GLOBAL u8 *work, const ckv
                         first + key_of(k) < seen ? weight(acc[r][k] - top) : 0.0f;
             }
         BARRIER();
-        for (i32 i = 0; i * SCORE_GROUP + id < SCORE_KEYS; i++)
-            for (i32 r = 0; r < rows; r++)
-                mean[i] = fma_rn(weights[r * KEY_PITCH + i * SCORE_GROUP + id], factor[r], mean[i]);
+        UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS;
+                    i++) for (i32 r = 0; r < rows && i * SCORE_GROUP + id < SCORE_KEYS; r++) mean[i] =
+            fma_rn(weights[r * KEY_PITCH + i * SCORE_GROUP + id], factor[r], mean[i]);
     }
-    for (i32 i = 0; i * SCORE_GROUP + id < SCORE_KEYS; i++) {
+    UNROLL for (i32 i = 0; i * SCORE_GROUP < SCORE_KEYS; i++)
+    {
         i64 token = first + i * SCORE_GROUP + id;
-        if (exists && token < p.tokens)
+        if (exists && token < p.tokens && i * SCORE_GROUP + id < SCORE_KEYS)
             ((GLOBAL f32 *)(work + p.at_heads))[((i64)member * p.kv_heads + g) * p.tokens + token] = mean[i];
     }
 }

@@ -197,9 +197,9 @@ KERNEL(ckv_select, SELECT_GROUP)
 (GLOBAL const u8 *attention, GLOBAL const u8 *norm, GLOBAL u8 *positions, GLOBAL u8 *offsets, GLOBAL u8 *stages,
  GLOBAL u8 *work, const ckv_params p)
 {
-    LOCAL_ARRAY u32 bins[SELECT_BINS];
-    LOCAL_ARRAY u32 scan[SELECT_GROUP];
-    LOCAL_ARRAY u32 cut[2];
+    LOCAL_ARRAY(u32, bins, SELECT_BINS);
+    LOCAL_ARRAY(u32, scan, SELECT_GROUP);
+    LOCAL_ARRAY(u32, cut, 2);
     const i32 g = group_id(0), id = local_id();
     const i64 forced = p.tokens - (p.high - p.low), first = p.stage1 > forced ? p.stage1 - forced : 0;
     const i64 second = p.budget - forced - first;

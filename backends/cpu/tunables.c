@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be tuned of the CPU backend: the search space, and what is taken untuned. */
+#include "tunables.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* In the order of ckv_cpu_kernels_list. */
+static const char *const isas[] = {
+#ifdef CKV_CPU_AVX512VNNI
+    "avx512vnni",
+#endif
+#ifdef CKV_CPU_AVXVNNI
+    "avxvnni",
+#endif
+#ifdef CKV_CPU_AVX512
+    "avx512",
+#endif
+#ifdef CKV_CPU_AVX2
+    "avx2",
+#endif
+#ifdef CKV_CPU_NEON_I8MM
+    "neon_i8mm",
+#endif
+#ifdef CKV_CPU_NEON_DOTPROD
+    "neon_dotprod",
+#endif
+#ifdef CKV_CPU_NEON
+    "neon",
+#endif
+    "portable",
+};
+
+static const int32_t isa_values[] = {0, 1, 2, 3, 4, 5, 6, 7};
+
+/* Multiples of every kernel's norm_rows; at dv 128 a row of q is 256 bytes. */
+static const int32_t norm_blocks[] = {96, 192, 288, 384};
+
+#define COUNT(list) ((int32_t)(sizeof(list) / sizeof(list)[0]))
+
+const ckv_tunable ckv_cpu_tunables[CKV_CPU_TUNABLES] = {
+    [CKV_CPU_ISA] = {"all", "isa", "instruction set", CKV_TUNE_CONTEXT, isa_values, isas, COUNT(isas)},
+    [CKV_CPU_NORM_BLOCK] = {"norm", "norm_block", "rows of V in a work item of the norm", CKV_TUNE_PLAN, norm_blocks,
+                            NULL, COUNT(norm_blocks)},
+};
+
+int ckv_cpu_tunable_allowed(const ckv_context *context, int32_t index, int32_t value)
+{
+    (void)context;
+    return index != CKV_CPU_ISA || ckv_cpu_kernels_list[value]->usable();
+}
+
+int32_t ckv_cpu_tunable_model(const ckv_context *context, const ckv_problem *problem, int32_t index)
+{
+    int32_t best = 0;
+    (void)context;
+    (void)problem;
+    if (index == CKV_CPU_NORM_BLOCK)
+        return 96;
+    while (!ckv_cpu_kernels_list[best]->usable())
+        best++;
+    return best;
+}
+
+int ckv_cpu_read_isa(ckv_parameters *given)
+{
+    const char *forced = getenv("CKV_CPU_ISA");
+    if (forced == NULL || forced[0] == '\0')
+        return 1;
+    for (int32_t i = 0; i < COUNT(isas); i++)
+        if (strcmp(forced, isas[i]) == 0 && ckv_cpu_kernels_list[i]->usable()) {
+            given->value[CKV_CPU_ISA] = i;
+            given->source[CKV_CPU_ISA] = CKV_SOURCE_ENVIRONMENT;
+            return 1;
+        }
+    return 0;
+}
