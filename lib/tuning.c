@@ -214,6 +214,7 @@ ckv_status ckv_tunable_query(const ckv_context *context, int32_t index, ckv_tuna
     known.count = tunable->count;
     known.values = tunable->values;
     known.labels = tunable->labels;
+    known.scope = (int32_t)tunable->scope;
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_tunable_info, labels) + sizeof known.labels,
                             "info");
 }

@@ -23,7 +23,11 @@ typedef struct ckv_problem {
 } ckv_problem;
 
 /* What a value is settled with, and holds for. */
-typedef enum ckv_tuning_scope { CKV_TUNE_CONTEXT, CKV_TUNE_PROJECTION, CKV_TUNE_PLAN } ckv_tuning_scope;
+typedef enum ckv_tuning_scope {
+    CKV_TUNE_CONTEXT = CKV_SCOPE_CONTEXT,
+    CKV_TUNE_PROJECTION = CKV_SCOPE_PROJECTION,
+    CKV_TUNE_PLAN = CKV_SCOPE_PLAN
+} ckv_tuning_scope;
 
 typedef struct ckv_tunable {
     const char *stage;   /* whose time it changes: "score", "norm", "select", "compact", "evict", "all" */

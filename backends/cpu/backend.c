@@ -139,6 +139,7 @@ const ckv_backend ckv_backend_cpu = {
     .tunable_allowed = ckv_cpu_tunable_allowed,
     .tunable_model = ckv_cpu_tunable_model,
     .apply_parameters = apply_parameters,
+    .estimate = ckv_cpu_estimate,
     .projection_size = projection_size,
     .projection_pack = projection_pack,
     .workspace_size = workspace_size,

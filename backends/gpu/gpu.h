@@ -14,6 +14,7 @@
  *   call.c      a call: views, launches, the first failure
  *   staging.c   calls on host memory: copies in, the call, copies out
  *   lane.c      the streams and page-locked memory that those borrow
+ *   measure.c   a stage timed in device memory
  *   score.c norm.c select.c compact.c evict.c   launches of each stage
  */
 #ifndef CKV_BACKENDS_GPU_H
@@ -129,6 +130,9 @@ void ckv_gpu_evict_rest(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
 /* 1: ckv_gpu_evict_rest leaves norms out; at_count then has those of the last list, after
  * plan's stage-2 slots a head. */
 int ckv_gpu_skips(const ckv_plan *plan);
+
+ckv_status ckv_gpu_measure(const ckv_plan *plan, ckv_stage stage, const ckv_inputs *inputs, int32_t repeats,
+                           double *seconds);
 
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
