@@ -130,7 +130,7 @@ static bool is_stopped(const struct worker *worker)
 }
 
 /* The pipe holds a request whole, being larger, so that this does not wait. */
-static bool send(const struct worker *worker, const json_t *request)
+static bool send_request(const struct worker *worker, const json_t *request)
 {
     char *text = json_dumps(request, JSON_COMPACT);
     size_t length = text == NULL ? 0 : strlen(text), sent = 0;
@@ -219,7 +219,7 @@ enum asked worker_ask(struct worker *worker, const json_t *request, double limit
         return ASKED_DIED;
     }
     worker->used = 0;
-    if (send(worker, request))
+    if (send_request(worker, request))
         asked = wait_for_line(worker, limit);
     if (asked == ASKED_ANSWERED) {
         *answer = json_loads(worker->text, JSON_DISABLE_EOF_CHECK, NULL);

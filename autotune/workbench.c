@@ -125,8 +125,8 @@ static const char *bench_make(struct bench *bench, const struct shape *shape, in
 }
 
 /* The candidate's handles, opened where they are not yet. */
-static const char *open(struct workbench *wb, struct bench *bench, const struct request *request, const char *backend,
-                        const char *parameters, struct handles **handles)
+static const char *open_candidate(struct workbench *wb, struct bench *bench, const struct request *request,
+                                  const char *backend, const char *parameters, struct handles **handles)
 {
     struct opened *place = &bench->opened[0];
     const char *wrong;
@@ -186,7 +186,7 @@ static const char *want(struct workbench *wb, struct bench *bench, const struct 
     *wanted = place;
     if (place->bytes != NULL)
         return NULL;
-    wrong = open(wb, bench, request, backend, parameters, &handles);
+    wrong = open_candidate(wb, bench, request, backend, parameters, &handles);
     if (wrong == NULL)
         wrong = tuned_layer_complete(&bench->layer, handles);
     place->seconds = timing_clock();
@@ -203,7 +203,7 @@ static const char *compare(struct workbench *wb, struct bench *bench, const stru
     struct handles *handles;
     void *bytes = NULL;
     size_t size = 0;
-    const char *wrong = open(wb, bench, request, request->backend, request->parameters, &handles);
+    const char *wrong = open_candidate(wb, bench, request, request->backend, request->parameters, &handles);
 
     if (wrong == NULL)
         wrong = tuned_layer_run(&bench->layer, handles, request->stage, &bytes, &size);
@@ -242,11 +242,11 @@ static const char *take_time(struct workbench *wb, const struct request *request
     json_t *list;
 
     if (wrong == NULL)
-        wrong = open(wb, &wb->real, request, request->backend, request->base, &handles);
+        wrong = open_candidate(wb, &wb->real, request, request->backend, request->base, &handles);
     if (wrong == NULL)
         wrong = tuned_layer_complete(&wb->real.layer, handles);
     if (wrong == NULL)
-        wrong = open(wb, &wb->real, request, request->backend, request->parameters, &handles);
+        wrong = open_candidate(wb, &wb->real, request, request->backend, request->parameters, &handles);
     if (wrong == NULL)
         wrong = tuned_layer_time(&wb->real.layer, handles, request->stage, request->repeats, seconds);
     if (wrong != NULL)
