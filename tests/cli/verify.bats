@@ -271,3 +271,18 @@ END
         ends 0
     done
 }
+
+@test "a device that fails ends the run: which, at what, and its problem" {
+    need_python
+    unset CKV_DISABLE
+    [[ -f ${top_builddir-.}/tests/sim/lib/libckv_sim.so && -z ${USE_SANITIZE-} ]] || skip "no pretended devices in this build"
+    CKV_SIM_CUDA=sm_90 CKV_SIM_FAIL=kernel:50 LD_LIBRARY_PATH=$top_builddir/tests/sim/lib \
+        ckv verify --problems 9 --backend cuda --output found.safetensors --junit report.xml --json
+    stops 3
+    says_in_one_line "cuda:0" "status 11" "CUDA_ERROR_LAUNCH_FAILED"
+    json 'o["errors"] >= 1 and o["mismatches"] == 0 and o["digest"] is None and o["difference"]["error"]'
+    sums_up
+    suites 'count("error") == 1 and "CUDA_ERROR" in next(root.iter("error")).get("message")'
+    CKV_SIM_CUDA=sm_90 LD_LIBRARY_PATH=$top_builddir/tests/sim/lib ckv verify --replay found.safetensors
+    ends 0
+}
