@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "evict.h"
 #include "gram.h"
+#include "identity.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
 #include "tunables.h"
@@ -94,14 +95,12 @@ static void apply_parameters(ckv_context *context)
 static size_t workspace_size(const ckv_plan *plan)
 {
     int skips = ckv_cpu_skip_pays(plan), fits = 1;
-    ckv_cpu_sizes sizes[4] = {{0, 0, 0}};
+    ckv_cpu_sizes sizes[3] = {{0, 0, 0}};
     size_t greatest = 0, workers = (size_t)plan->context->threads;
     fits &= ckv_cpu_score_sizes(plan, &sizes[0]);
     fits &= ckv_cpu_norm_sizes(plan, &sizes[1]);
     fits &= ckv_cpu_select_sizes(plan, &sizes[2]);
-    if (skips)
-        fits &= ckv_cpu_bound_sizes(plan, &sizes[3]);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         size_t stage = sizes[i].shared;
         fits &= ckv_add_product(&stage, sizes[i].worker, workers < sizes[i].items ? workers : sizes[i].items);
         greatest = stage > greatest ? stage : greatest;
@@ -134,11 +133,13 @@ const ckv_backend ckv_backend_cpu = {
     .device_reason = device_reason,
     .device_rank = device_rank,
     .open_device = open_device,
+    .identify = ckv_cpu_identify,
     .tunables = ckv_cpu_tunables,
     .tunable_count = CKV_CPU_TUNABLES,
     .tunable_allowed = ckv_cpu_tunable_allowed,
     .tunable_model = ckv_cpu_tunable_model,
     .apply_parameters = apply_parameters,
+    .estimate = ckv_cpu_estimate,
     .projection_size = projection_size,
     .projection_pack = projection_pack,
     .workspace_size = workspace_size,

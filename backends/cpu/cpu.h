@@ -36,9 +36,29 @@ uint32_t ckv_cpu_select(const ckv_plan *plan, const ckv_tensor *attention, const
                         void *workspace);
 void ckv_cpu_compact(const ckv_plan *plan, const ckv_tensor *from, const ckv_kept *kept, const ckv_tensor *to);
 
-/* The norm of counts[g] rows of KV head g, rows[g * n ...], ascending; the others' stay as they are. */
-uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
-                         const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace);
+/* A group's query heads in parts, for rows of V whose norm is made part by part. */
+#define CKV_CPU_PARTS_MAX 4
+
+static inline int64_t ckv_cpu_part_start(const ckv_plan *plan, int32_t parts, int32_t part)
+{
+    return part * plan->group / parts;
+}
+
+/* Rows of V that are to have one part more. */
+typedef struct ckv_cpu_lists {
+    int32_t parts;
+    const int32_t *rows;   /* [Hkv][n] of a head, those of part 0 first, then those of part 1, ... */
+    const int64_t *starts; /* [Hkv][parts + 1] and there they start */
+    float *sums;           /* [Hkv][n] of the norms of the parts that a row has */
+} ckv_cpu_lists;
+
+/* The norms of the rows whose last part is listed, and the sums of the others; the rest stays as it is. */
+void ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                     const ckv_tensor *norm, const ckv_cpu_lists *lists, void *workspace);
+
+/* Selects for the KV heads whose `idle` is 0; the others' kept set stays as it is. */
+void ckv_cpu_select_some(const ckv_plan *plan, const ckv_tensor *attention, const ckv_tensor *norm,
+                         const ckv_kept *kept, const uint8_t *idle, void *workspace);
 
 /* The projection in panels (spec 5.1 fixes its numbers; the layout is free). */
 size_t ckv_cpu_panels_size(const ckv_context *context, const ckv_projection *projection);

@@ -79,7 +79,7 @@ size_t ckv_cpu_bounds_size(const ckv_plan *plan)
 size_t ckv_cpu_bounds_scratch(const ckv_plan *plan)
 {
     size_t total = 0, dim = (size_t)plan->value_dim;
-    return ckv_add_block(&total, (dim + 1) * dim, sizeof(double)) ? total : 0;
+    return ckv_add_block(&total, (2 * dim + 1) * dim, sizeof(double)) ? total : 0;
 }
 
 /* 2^e, e in (-1023, 1024). */
@@ -104,13 +104,12 @@ static void find_exponents(const ckv_plan *plan, const ckv_projection *p, int64_
         }
 }
 
-/* S', its lower triangle in rows of dv. */
-static void add_heads(const ckv_plan *plan, const ckv_projection *p, const ckv_cpu_gram *gram, int64_t first,
+/* Adds heads [first, end) to S', its lower triangle in rows of dv. */
+static void add_heads(const ckv_projection *p, const ckv_cpu_gram *gram, int64_t first, int64_t end,
                       const int32_t *exponents, double *square, double *powers)
 {
-    int32_t dim = plan->value_dim;
-    memset(square, 0, (size_t)dim * (size_t)dim * sizeof *square);
-    for (int64_t head = first; head < first + plan->group; head++) {
+    int32_t dim = p->value_dim;
+    for (int64_t head = first; head < end; head++) {
         const double *from = gram->squares + (size_t)head * gram->triangle;
         const int16_t *own = p->exponents + head * dim;
         for (int32_t k = 0; k < dim; k++)
@@ -172,33 +171,50 @@ static double store(const double *square, int32_t dim, float *lengths, float *pa
     return power(exponent);
 }
 
-void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, void *memory,
-                         void *scratch, ckv_cpu_bounds *bounds)
+/* From S' of a part and all after it. */
+static void make_part(const ckv_plan *plan, const int32_t *exponents, double *square, void *memory, double outputs,
+                      double slack, ckv_cpu_bounds *bounds)
 {
-    const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(plan->context->backend_state, projection);
-    ckv_cpu_gram gram = ckv_cpu_gram_open(projection, ckv_cpu_panels_open(kernels, projection).end);
-    int64_t first = kv_head * plan->group;
-    int32_t dim = plan->value_dim, grows = projection->weight_bits == 7;
-    double *square = scratch, *powers = square + (int64_t)dim * dim;
-    double outputs = 0.0, slack = 0.0, unit, last = 1.0 + (double)(plan->group + 16) * 0x1p-23;
+    double last = 1.0 + (double)(plan->group + 16) * 0x1p-23, unit;
+    int32_t dim = plan->value_dim;
     layout l;
     lay_out(plan, &l);
-    int32_t *exponents = (int32_t *)(void *)((char *)memory + l.exponents);
+    int32_t *own = (int32_t *)(void *)((char *)memory + l.exponents);
     float *lengths = (float *)(void *)((char *)memory + l.lengths);
     float *panels = (float *)(void *)((char *)memory + l.panels);
-    memset(memory, 0, l.total);
-    for (int64_t head = first; head < first + plan->group; head++) {
-        outputs += power(projection->bases[head]) * gram.outputs[head];
-        slack += power(grows - projection->value_bits + projection->bases[head]) * 0.5 * gram.weights[head];
-    }
-    find_exponents(plan, projection, first, exponents);
-    add_heads(plan, projection, &gram, first, exponents, square, powers);
+    if (own != exponents)
+        memcpy(own, exponents, (size_t)dim * sizeof *own);
     factorise(square, dim);
     unit = store(square, dim, lengths, panels);
     *bounds = (ckv_cpu_bounds){
-        .factor = {dim, exponents, lengths, panels},
+        .factor = {dim, own, lengths, panels},
         .scale = sqrt(outputs) * unit / (double)plan->group * last,
         .slack = slack / (double)plan->group * last,
         .rounding = (double)(dim + 16) * 0x1p-24,
     };
+}
+
+void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, int32_t parts,
+                         void *memory, void *scratch, ckv_cpu_bounds *bounds)
+{
+    const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(plan->context->backend_state, projection);
+    ckv_cpu_gram gram = ckv_cpu_gram_open(projection, ckv_cpu_panels_open(kernels, projection).end);
+    size_t cells = (size_t)plan->value_dim * (size_t)plan->value_dim, size = ckv_cpu_bounds_size(plan);
+    double *square = scratch, *factor = square + cells, *powers = factor + cells;
+    int32_t grows = projection->weight_bits == 7, *exponents = memory; /* part 0's, where it keeps them */
+    double outputs = 0.0, slack = 0.0;
+    memset(memory, 0, (size_t)parts * size);
+    memset(square, 0, cells * sizeof *square);
+    find_exponents(plan, projection, kv_head * plan->group, exponents);
+    for (int32_t part = parts - 1; part >= 0; part--) {
+        int64_t first = kv_head * plan->group + ckv_cpu_part_start(plan, parts, part);
+        int64_t end = kv_head * plan->group + ckv_cpu_part_start(plan, parts, part + 1);
+        for (int64_t head = first; head < end; head++) {
+            outputs += power(projection->bases[head]) * gram.outputs[head];
+            slack += power(grows - projection->value_bits + projection->bases[head]) * 0.5 * gram.weights[head];
+        }
+        add_heads(projection, &gram, first, end, exponents, square, powers);
+        memcpy(factor, square, cells * sizeof *factor);
+        make_part(plan, exponents, factor, (char *)memory + (size_t)part * size, outputs, slack, &bounds[part]);
+    }
 }

@@ -3,7 +3,7 @@
 #ifndef CKV_BACKENDS_CPU_FACTOR_H
 #define CKV_BACKENDS_CPU_FACTOR_H
 
-#include "kernels.h"
+#include "cpu.h"
 #include "lib/plan.h"
 #include "lib/projection.h"
 
@@ -13,11 +13,13 @@ typedef struct ckv_cpu_bounds {
     double scale, slack, rounding;
 } ckv_cpu_bounds;
 
-/* Bytes that bounds point into, and bytes of scratch to make them; 0 on overflow. */
+/* Bytes that the bounds of one part point into, and bytes of scratch to make them; 0 on overflow. */
 size_t ckv_cpu_bounds_size(const ckv_plan *plan);
 size_t ckv_cpu_bounds_scratch(const ckv_plan *plan);
 
-void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, void *memory,
-                         void *scratch, ckv_cpu_bounds *bounds);
+/* bounds[p], for each of `parts`: of what the query heads from part p on contribute to the
+ * norm; memory for one after the other. */
+void ckv_cpu_bounds_make(const ckv_plan *plan, const ckv_projection *projection, int64_t kv_head, int32_t parts,
+                         void *memory, void *scratch, ckv_cpu_bounds *bounds);
 
 #endif

@@ -89,11 +89,11 @@ typedef struct ckv_cpu_kernels {
     /* What makes the norms of weights that do not fit norm_weight_size; NULL: this. */
     const struct ckv_cpu_kernels *norm_wide;
 
-    /* Bounds of `count` rows of V, which may have errors of rounding (bounds.c); without a
-     * factor rows are only read.  Scratch [CKV_CPU_ROWS_MAX][CKV_CPU_BOUND_STRIDE].  Returns 1 if
+    /* Bounds of `count` rows of V, rows[first ...], NULL for the rows first ..., which may have
+     * errors of rounding (bounds.c); without a factor rows are only read.  Scratch [CKV_CPU_ROWS_MAX][CKV_CPU_BOUND_STRIDE].  Returns 1 if
      * some element was NaN or infinite. */
-    uint32_t (*bound_rows)(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, int64_t first,
-                           int count, float *scratch, ckv_cpu_bound *bounds);
+    uint32_t (*bound_rows)(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, const int32_t *rows,
+                           int64_t first, int count, float *scratch, ckv_cpu_bound *bounds);
 } ckv_cpu_kernels;
 
 /* Best first; NULL ends the list.  The last is usable everywhere. */

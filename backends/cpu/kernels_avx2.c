@@ -11,8 +11,8 @@
 #include "kernels_select.h"
 
 #define STEP 2     /* vpmaddwd: two products of int16 summed in int32 */
-#define ROWS 4     /* with 24 columns 12 accumulators, 2 of W, 1 of q and 1 product: */
-#define COLUMNS 24 /* all 16 registers; the third vector of W is read from memory each time */
+#define ROWS 4     /* with 24 columns 12 accumulators, 1 of W, 1 of q and 2 products: */
+#define COLUMNS 24 /* all 16 registers */
 
 #include "kernels_norm.h"
 
@@ -24,25 +24,27 @@ static int usable(void)
 #include "norm_avx2.h"
 
 /*
- * One row's pair of channels against 24 columns.  What limits is the instructions that
- * the processor takes in per cycle, 2.5 for each product here, 3 with 6 rows of 16
- * columns.  In assembly, because gcc 12 otherwise reorders the rows over more
- * temporaries than there are registers and spills the accumulators.
+ * One row's pair of channels against 24 columns.  What limits is the vector units: they take
+ * three instructions a cycle of such a mix, and 24 of them make 12 products and sums.  Two
+ * vectors of W are read from memory each time, so that there are registers for three products
+ * on their way (measured: 4% over one register for them all).  In assembly, because gcc 12
+ * otherwise reorders the rows over more temporaries than there are registers and spills the
+ * accumulators.
  */
 #define ROW(i, q, w)                                                                                                   \
-    __asm__("vpbroadcastd %5, %3\n\t"                                                                                  \
-            "vpmaddwd %6, %3, %4\n\t"                                                                                  \
-            "vpaddd %4, %0, %0\n\t"                                                                                    \
+    __asm__("vpbroadcastd %6, %3\n\t"                                                                                  \
             "vpmaddwd %7, %3, %4\n\t"                                                                                  \
-            "vpaddd %4, %1, %1\n\t"                                                                                    \
-            "vpmaddwd %8, %3, %3\n\t"                                                                                  \
+            "vpmaddwd %8, %3, %5\n\t"                                                                                  \
+            "vpaddd %4, %0, %0\n\t"                                                                                    \
+            "vpmaddwd %9, %3, %3\n\t"                                                                                  \
+            "vpaddd %5, %1, %1\n\t"                                                                                    \
             "vpaddd %3, %2, %2"                                                                                        \
-            : "+x"(left##i), "+x"(middle##i), "+x"(right##i), "=&x"(pair), "=&x"(product)                              \
-            : "m"((q)[i]), "x"(first), "x"(second), "m"((w)[2]))
+            : "+x"(left##i), "+x"(middle##i), "+x"(right##i), "=&x"(pair), "=&x"(product), "=&x"(other)                \
+            : "m"((q)[i]), "x"(first), "m"((w)[1]), "m"((w)[2]))
 
 #define STEP_OF_ROWS(q, w)                                                                                             \
     do {                                                                                                               \
-        __m256i first = _mm256_loadu_si256(w), second = _mm256_loadu_si256((w) + 1), pair, product;                    \
+        __m256i first = _mm256_loadu_si256(w), pair, product, other;                                                   \
         ROW(0, q, w);                                                                                                  \
         ROW(1, q, w);                                                                                                  \
         ROW(2, q, w);                                                                                                  \

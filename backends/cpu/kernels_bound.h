@@ -84,8 +84,8 @@ static void bound_tile(const ckv_cpu_factor *factor, const float *rows, float *s
         squares[i] = bound_sum(square[i]);
 }
 
-static uint32_t bound_rows(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, int64_t first,
-                           int count, float *scratch, ckv_cpu_bound *bounds)
+static uint32_t bound_rows(const ckv_cpu_factor *factor, const ckv_tensor *value, int64_t head, const int32_t *list,
+                           int64_t first, int count, float *scratch, ckv_cpu_bound *bounds)
 {
     int dim = (int)value->shape[2];
     float squares[BOUND_ROWS];
@@ -95,8 +95,8 @@ static uint32_t bound_rows(const ckv_cpu_factor *factor, const ckv_tensor *value
         int rows = count - at < BOUND_ROWS ? count - at : BOUND_ROWS;
         for (int i = 0; i < rows; i++) {
             float *row = scratch + i * CKV_CPU_BOUND_STRIDE;
-            bad |=
-                ckv_cpu_load_strided(row, ckv_at(value, head, first + at + i, 0), value->dtype, value->stride[2], dim);
+            int64_t position = list == NULL ? first + at + i : list[first + at + i];
+            bad |= load_row(row, ckv_at(value, head, position, 0), value->dtype, value->stride[2], dim);
             if (factor == NULL)
                 continue;
             bounds[at + i].top = bound_top(row, factor->exponents, dim);

@@ -21,8 +21,7 @@ typedef struct job {
     char *scratch;
     size_t scratch_size;
     _Atomic uint32_t *flags;
-    const int32_t *rows;   /* [Hkv][n], or NULL for all */
-    const int64_t *counts; /* [Hkv] of rows */
+    const ckv_cpu_lists *lists; /* NULL: all rows, in one part */
 } job;
 
 /* One worker's scratch. */
@@ -68,7 +67,7 @@ int ckv_cpu_norm_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
 {
     scratch s;
     sizes->shared = CKV_WORKSPACE_ALIGNMENT;
-    sizes->items = (size_t)plan->kv_heads * (size_t)blocks_of(plan);
+    sizes->items = (size_t)plan->kv_heads * (size_t)blocks_of(plan) * CKV_CPU_PARTS_MAX;
     return lay_out(plan, NULL, &s, &sizes->worker);
 }
 
@@ -110,60 +109,104 @@ static void add_norms(const job *j, int64_t head, int64_t rows, const scratch *s
     }
 }
 
-/* The position of the block's or list's row i. */
-static int64_t row_of(const job *j, int64_t g, int64_t i)
+/* What a work item is about: rows [first, first + count) of KV head g, or of its list, and the
+ * query heads of one part. */
+typedef struct piece {
+    int64_t g, first, count, head, last_head;
+    int ends; /* the group */
+} piece;
+
+static piece piece_of(const job *j, int64_t item)
 {
-    return j->rows == NULL ? i : j->rows[g * j->plan->tokens + i];
+    const ckv_plan *plan = j->plan;
+    int32_t parts = j->lists == NULL ? 1 : j->lists->parts, part;
+    piece b = {.g = item / (blocks_of(plan) * parts), .first = item % blocks_of(plan) * block_of(plan)};
+    int64_t end = plan->tokens;
+    part = (int32_t)(item / blocks_of(plan) % parts);
+    if (j->lists != NULL) {
+        const int64_t *starts = j->lists->starts + b.g * (parts + 1) + part;
+        b.first += starts[0];
+        end = starts[1];
+    }
+    b.count = end - b.first < block_of(plan) ? end - b.first : block_of(plan);
+    b.head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part);
+    b.last_head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part + 1);
+    b.ends = part + 1 == parts;
+    return b;
+}
+
+/* The position of its i-th row. */
+static int64_t row_of(const job *j, const piece *b, int64_t i)
+{
+    return j->lists == NULL ? b->first + i : j->lists->rows[b->g * j->plan->tokens + b->first + i];
+}
+
+/* Spec 5.4 from the sum over the group. */
+static void store_norm(const job *j, int64_t g, int64_t row, float total)
+{
+    float mean = total * j->plan->group_inverse;
+    mean = mean < 0x1p-100f ? 0.0f : mean;
+    memcpy(ckv_at(j->norm, g, row, 0), &mean, sizeof mean);
 }
 
 static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
-    int64_t g = item / blocks_of(plan), first = item % blocks_of(plan) * block_of(plan);
-    int64_t rows = (j->rows == NULL ? plan->tokens : j->counts[g]) - first;
+    const piece b = piece_of(j, item);
+    float *sums = j->lists == NULL ? NULL : j->lists->sums + b.g * plan->tokens;
+    int starts = b.head == b.g * plan->group;
     uint32_t bad = 0;
     size_t size;
     scratch s;
-    if (rows <= 0)
+    if (b.count <= 0)
         return;
-    rows = rows < block_of(plan) ? rows : block_of(plan);
     lay_out(plan, j->scratch + (size_t)worker * j->scratch_size, &s, &size);
-    for (int64_t i = 0; i < rows; i++) {
-        s.total[i] = 0.0f;
-        bad |= j->kernels->load_row(s.rows + i * plan->value_dim, ckv_at(j->value, g, row_of(j, g, first + i), 0),
-                                    j->value->dtype, j->value->stride[2], plan->value_dim);
+    for (int64_t i = 0; i < b.count; i++) {
+        int64_t row = row_of(j, &b, i);
+        s.total[i] = starts ? 0.0f : sums[row];
+        bad |= j->kernels->load_row(s.rows + i * plan->value_dim, ckv_at(j->value, b.g, row, 0), j->value->dtype,
+                                    j->value->stride[2], plan->value_dim);
     }
-    for (int64_t head = g * plan->group; head < (g + 1) * plan->group; head++) {
-        quantize(j, head, rows, &s);
-        multiply(j, head, rows, &s);
-        add_norms(j, head, rows, &s);
+    for (int64_t head = b.head; head < b.last_head; head++) {
+        quantize(j, head, b.count, &s);
+        multiply(j, head, b.count, &s);
+        add_norms(j, head, b.count, &s);
     }
-    for (int64_t i = 0; i < rows; i++) {
-        float mean = s.total[i] * plan->group_inverse;
-        mean = mean < 0x1p-100f ? 0.0f : mean;
-        memcpy(ckv_at(j->norm, g, row_of(j, g, first + i), 0), &mean, sizeof mean);
+    for (int64_t i = 0; i < b.count; i++) {
+        int64_t row = row_of(j, &b, i);
+        if (b.ends)
+            store_norm(j, b.g, row, s.total[i]);
+        else
+            sums[row] = s.total[i];
     }
     if (bad != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_VALUE, memory_order_relaxed);
 }
 
-uint32_t ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
-                         const ckv_tensor *norm, const int32_t *rows, const int64_t *counts, void *workspace)
+static uint32_t norms(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                      const ckv_tensor *norm, const ckv_cpu_lists *lists, void *workspace)
 {
     const ckv_cpu_kernels *kernels = ckv_cpu_norm_kernels(ckv_cpu_kernels_of(plan), projection);
     job j = {plan, kernels, value,     norm, projection, ckv_cpu_panels_open(kernels, projection),
-             NULL, 0,       workspace, rows, counts};
+             NULL, 0,       workspace, lists};
     scratch s;
     j.scratch = (char *)workspace + CKV_WORKSPACE_ALIGNMENT;
     lay_out(plan, NULL, &s, &j.scratch_size);
     atomic_store_explicit(j.flags, 0, memory_order_relaxed);
-    ckv_cpu_for_each(plan->context, plan->kv_heads * blocks_of(plan), one_block, &j);
+    ckv_cpu_for_each(plan->context, plan->kv_heads * blocks_of(plan) * (lists == NULL ? 1 : lists->parts), one_block,
+                     &j);
     return atomic_load_explicit(j.flags, memory_order_relaxed);
 }
 
 uint32_t ckv_cpu_norm(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
                       const ckv_tensor *norm, void *workspace)
 {
-    return ckv_cpu_norm_of(plan, value, projection, norm, NULL, NULL, workspace);
+    return norms(plan, value, projection, norm, NULL, workspace);
+}
+
+void ckv_cpu_norm_of(const ckv_plan *plan, const ckv_tensor *value, const ckv_projection *projection,
+                     const ckv_tensor *norm, const ckv_cpu_lists *lists, void *workspace)
+{
+    norms(plan, value, projection, norm, lists, workspace); /* what V holds was told before */
 }
