@@ -80,6 +80,8 @@ static int read_text(const char *path, text *t, ckv_tuning_report *report)
 static int append(const char *bytes, size_t size, void *to)
 {
     text *t = to;
+    if (size == 0)
+        return 0;
     if (t->room - t->size < size) {
         size_t room = 2 * (t->room + size);
         char *larger = realloc(t->bytes, room);

@@ -29,7 +29,7 @@ static void visit(void *user, const ckv_tuning_entry *e)
     ckv_tuning_entry again;
     char reason[128];
     json_t *object;
-    int keyed;
+    int keyed = 0;
 
     ++*(int32_t *)user;
     require_text(e->backend, sizeof e->backend);

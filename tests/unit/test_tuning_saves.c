@@ -174,6 +174,7 @@ static void test_lock_of_another_process(void **state)
     child = fork();
     if (child == 0) {
         int file = open(tuning_path("tuning.json.lock"), O_RDWR);
+        alarm(60); /* should the test fail, nobody writes to it */
         int locked = flock(file, LOCK_EX) == 0;
         _exit(write(ready[1], "x", 1) == 1 && read(go[0], &byte, 1) == 1 && locked && usleep(100000) == 0 ? 0 : 1);
     }
