@@ -8,13 +8,17 @@
 #include "tune.h"
 #include "workbench.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 10.0   /* seconds that a candidate may take beyond what the default explains */
-#define LIMITS_FROM 5.0 /* budgets below are too short to measure the machine's limits */
+#define PATIENCE_SHARE 0.1 /* of the budget */
+#define PATIENCE 10.0      /* seconds that a candidate may take beyond what the default explains */
+#define LONG_RUN 0.25      /* seconds by the model, from which on fewer tokens are timed ... */
+#define LEAST_TIMED 2048   /* ... but as many blocks as matter */
+#define LIMITS_FROM 5.0    /* budgets below are too short to measure the machine's limits */
 #define ITEMS_MOST (TUNE_MOST * TUNE_MOST * SPACE_GROUPS)
 
 static volatile sig_atomic_t stop;
@@ -170,6 +174,20 @@ static void note(void *user, int done, int of)
     progress_share(((double)tune->now + (double)done / (of + 1)) / (double)tune->item_count, text);
 }
 
+/* Work grows with the tokens, and which blocks are best does not depend on the hundredth of
+ * them: a layer cut short tells the same in less time. */
+static int64_t timed_tokens(const struct item *item)
+{
+    int64_t tokens = item->problem->tokens, cut;
+    double seconds = 0;
+
+    if (ckv_estimate(item->problem->plan, item->group.measured, item->base.value, &seconds) != CKV_OK ||
+        seconds <= LONG_RUN || tokens <= LEAST_TIMED)
+        return tokens;
+    cut = (int64_t)((double)tokens * LONG_RUN / seconds) / 1024 * 1024;
+    return cut > LEAST_TIMED ? cut : LEAST_TIMED;
+}
+
 static struct search search_of(struct tune *tune, struct item *item, const struct trials *trials)
 {
     double now = timing_clock(), left = tune->start + tune->options.budget - now;
@@ -178,7 +196,8 @@ static struct search search_of(struct tune *tune, struct item *item, const struc
     tune->now = (size_t)(item - tune->items);
     tune->remote.space = &item->problem->space;
     tune->remote.shape = &item->problem->shape;
-    tune->remote.tokens = item->problem->tokens;
+    item->timed = timed_tokens(item);
+    tune->remote.tokens = item->timed;
     tune->remote.plan = item->problem->plan;
     tune->remote.base = item->base;
     return (struct search){.space = &item->problem->space,
@@ -186,7 +205,7 @@ static struct search search_of(struct tune *tune, struct item *item, const struc
                            .base = item->base,
                            .trials = trials,
                            .deadline = now + left / (double)(tune->item_count - tune->now),
-                           .patience = PATIENCE,
+                           .patience = fmin(PATIENCE, PATIENCE_SHARE * tune->options.budget),
                            .model_only = tune->options.budget == 0 || tune->options.dry_run,
                            .exhaustive = tune->options.exhaustive};
 }
@@ -223,10 +242,10 @@ static bool measure_limits(struct tune *tune)
 double tune_floor(const struct tune *tune, const struct item *item)
 {
     static const char *const names[] = {"score", "norm", "select", "compact"};
-    const struct problem *p = &item->problem[0];
+    const struct problem *p = item->problem;
     struct layer layer = {.query_heads = p->shape.query_heads,
                           .kv_heads = p->shape.kv_heads,
-                          .tokens = p->tokens,
+                          .tokens = item->timed,
                           .head_dim = p->shape.head_dim,
                           .value_dim = p->shape.value_dim,
                           .hidden = p->shape.hidden};
@@ -235,7 +254,8 @@ double tune_floor(const struct tune *tune, const struct item *item)
 
     layer.query.dtype = layer.key.dtype = layer.value.dtype = CKV_BF16;
     for (int stage = BENCH_SCORE; tune->has_limits && stage <= BENCH_COMPACT; stage++) {
-        struct work work = work_of((enum bench_stage)stage, &layer, p->info.window, p->info.budget);
+        struct work work =
+            work_of((enum bench_stage)stage, &layer, p->info.window, p->info.budget * item->timed / p->tokens);
 
         if (strcmp(item->group.measured, names[stage]) == 0 || (is_evict && stage <= BENCH_SELECT))
             sum += work_amount(&work) / tune->limits.all[work.bound].rate;

@@ -123,6 +123,7 @@ static json_t *result_of(const struct tune *tune, const struct item *item)
         json_object_set_new(object, "ranking", ranks_of(item));
         return object;
     }
+    json_object_set_new(object, "timed_tokens", json_integer(item->timed));
     json_object_set_new(object, "default", values_of(space, &item->group, &item->base));
     json_object_set_new(object, "values", values_of(space, &item->group, &f->chosen));
     json_object_set_new(object, "changed", json_boolean(f->changed));

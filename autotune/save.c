@@ -28,10 +28,12 @@ void tune_show_file(const struct tune *tune)
         unsetenv(VARIABLE);
 }
 
-/* A plan that has the values, in a context that has the file. */
+/* A plan that has the values, in a context that has the file.  Times are those of the whole
+ * layer, in proportion. */
 static ckv_status save(struct tune *tune, const struct item *item, ckv_context **context, ckv_plan **plan)
 {
     const struct shape *shape = &item->problem->shape;
+    double share = (double)item->problem->tokens / (double)item->timed;
     char text[SPACE_TEXT];
     ckv_tuning_info info = {.struct_size = sizeof info};
     ckv_context_options options;
@@ -58,7 +60,8 @@ static ckv_status save(struct tune *tune, const struct item *item, ckv_context *
     if (status == CKV_OK)
         status = ckv_plan_create(*context, &sizes, NULL, plan);
     if (status == CKV_OK)
-        status = ckv_tuning_save(*plan, item->group.stage, item->found.chosen_seconds, item->found.default_seconds);
+        status = ckv_tuning_save(*plan, item->group.stage, share * item->found.chosen_seconds,
+                                 share * item->found.default_seconds);
     if (status == CKV_OK)
         snprintf(tune->path, sizeof tune->path, "%s", info.path);
     return status;

@@ -302,7 +302,7 @@ static void race(struct runner *r, struct entrant *list, int count, bool to_the_
             list[i].out = list[i].out || (!to_the_end && race_is_lost(&standing));
             decided = decided || (!list[i].out && race_is_faster(&standing, r->tried));
         }
-        if (round + 1 >= RACE_ENOUGH && (decided || to_the_end))
+        if (round + 1 >= RACE_ENOUGH && decided && !to_the_end)
             return;
     }
 }

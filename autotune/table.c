@@ -15,14 +15,25 @@ static void milliseconds(double seconds, char *text, size_t size)
     snprintf(text, size, value >= 99.95 ? "%.0f" : value >= 9.995 ? "%.1f" : value >= 0.1 ? "%.2f" : "%.4f", value);
 }
 
+/* "4K", or all digits. */
+static void tokens_text(int64_t tokens, char *text, size_t size)
+{
+    if (tokens % 1024 == 0)
+        snprintf(text, size, "%" PRId64 "K", tokens / 1024);
+    else
+        snprintf(text, size, "%" PRId64, tokens);
+}
+
 static void problem_text(const struct item *item, char *text, size_t size)
 {
     const struct problem *p = item->problem;
-    const char *unit = p->tokens % 1024 == 0 ? "K" : "";
-    int64_t tokens = p->tokens % 1024 == 0 ? p->tokens / 1024 : p->tokens;
+    char tokens[24], timed[24], on[40] = "";
 
-    snprintf(text, size, "%s, %" PRId64 "%s%s", p->shape.name, tokens, unit,
-             item->group.scope == CKV_SCOPE_CONTEXT ? " (for all)" : "");
+    tokens_text(p->tokens, tokens, sizeof tokens);
+    tokens_text(item->timed, timed, sizeof timed);
+    if (item->ran && item->timed != p->tokens)
+        snprintf(on, sizeof on, " (on %s)", timed);
+    snprintf(text, size, "%s, %s%s", item->group.scope == CKV_SCOPE_CONTEXT ? "any layer" : p->shape.name, tokens, on);
 }
 
 static void print_head(const struct tune *tune)

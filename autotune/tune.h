@@ -21,6 +21,7 @@ struct item {
     const struct problem *problem;
     struct group group;
     struct candidate base; /* the default, with what wider groups chose */
+    int64_t timed;         /* tokens of the layer that is timed: fewer where a run takes long */
     struct found found;
     bool ran, saved;
     char unsaved[400]; /* why not */

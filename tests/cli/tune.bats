@@ -54,10 +54,10 @@ files() {
     tune_tiny --dry-run --json
     ends 0
     [[ -z $(files) ]]
-    json 'o["dry_run"] and o["file"] is None and o["backend"] == "cpu" and
+    json '(o["dry_run"] and o["file"] is None and o["backend"] == "cpu" and
           all(x["default"] in x["values"] for x in o["space"]) and
           [r for x in o["results"] for r in x["ranking"] if r["values"] == {"norm_block": 96}] and
-          all("seconds" not in x for x in o["results"])'
+          all("seconds" not in x for x in o["results"]))'
 }
 
 @test "tuning: a table, a file, and every bit as before" {
@@ -93,13 +93,44 @@ assert r["values"]["norm_block"] in (96, 192, 288, 384), r'
 
 @test "as JSON: one document with times, ends and reasons" {
     need_python
-    tune_tiny --budget 2s --json --output there.json
+    tune_tiny --budget 3s --kernels norm --json --output there.json
     ends 0
-    json 'o["budget"] == 2 and o["seconds"] < 30 and not o["stopped"] and o["file"].endswith("there.json")'
-    json 'all(x["measured"] in ("score", "norm", "select", "compact", "evict") and (x["ratio"] or 1) <= 1 and
+    json 'o["budget"] == 3 and o["seconds"] < 30 and not o["stopped"] and o["file"].endswith("there.json")'
+    json '(all(x["measured"] in ("score", "norm", "select", "compact", "evict") and (x["ratio"] or 1) <= 1 and
               (x["changed"] or x["values"] == x["default"]) and x["ending"] in ("done", "budget")
-              for x in o["results"])'
+              for x in o["results"]))'
     [[ -s there.json && ! -e $CKV_TUNE_CACHE ]]
+}
+
+# A backend whose candidates must not win: tests/modules/planted.c.
+plant() {
+    local module=${top_builddir:-.}/tests/modules/lib/planted.so
+    [[ -f $module && -z ${USE_SANITIZE-} ]] || skip "no module with planted candidates in this build"
+    mkdir -p modules
+    cp "$module" modules/ckv-planted.so
+    export CKV_MODULE_PATH=$PWD/modules
+}
+
+@test "planted candidates: one wrong in a bit, one that spins, one that dies and one that fails are rejected" {
+    need_python
+    plant
+    ckv tune --backend planted --shapes tiny.json --tokens 300 --budget 12s --json
+    ends 0
+    json '([(x["stage"], x["values"], x["changed"], x["saved"]) for x in o["results"]] ==
+          [("norm", {"kind": "faster"}, True, True)])'
+    json '({x["values"]["kind"]: x["reason"].split(" (")[0].split(" within")[0]
+           for x in o["results"][0]["rejected"] if x["values"]["kind"] != "fails"} ==
+          {"wrong": "other bits than the reference\u0027s", "spins": "no answer", "dies": "ended by signal 4"})'
+    json '[x for x in o["results"][0]["rejected"] if x["values"]["kind"] == "fails" and "workspace" in x["reason"]]'
+    # What was found is what plans have from now on.
+    ckv info --backend planted
+    says ../stdout faster
+    CKV_TUNE_CACHE=off ckv info --backend planted
+    says ../stdout slow
+    PLANTED=all ckv tune --backend planted --shapes tiny.json --tokens 300 --budget 5s --output other.json
+    ends 0
+    says ../stdout 'could not be timed' 'kind=slow (default)' 'nothing was saved' 'rejected: norm' 'signal 4'
+    [[ ! -e other.json ]]
 }
 
 @test "without a budget nothing runs and nothing is written" {
@@ -107,8 +138,8 @@ assert r["values"]["norm_block"] in (96, 192, 288, 384), r'
     tune_tiny --budget 0 --json
     ends 0
     [[ -z $(files) ]]
-    json 'o["seconds"] < 5 and o["results"] and
-          all(x["ending"] == "model" and not x["changed"] and x["seconds"] is None for x in o["results"])'
+    json '(o["seconds"] < 5 and o["results"] and
+          all(x["ending"] == "model" and not x["changed"] and x["seconds"] is None for x in o["results"]))'
 }
 
 @test "a budget of 200 ms is kept to within a launch, on a layer whose launch is longer" {
@@ -132,8 +163,8 @@ assert r["values"]["norm_block"] in (96, 192, 288, 384), r'
     need_python
     CKV_PARAMETERS=cpu.norm_block=192 tune_tiny --budget 0 --json
     ends 0
-    json '[x["held"] for x in o["space"] if x["name"] == "norm_block"] == [True] and
-          "norm" not in [x["stage"] for x in o["results"]]'
+    json '([x["held"] for x in o["space"] if x["name"] == "norm_block"] == [True] and
+          "norm" not in [x["stage"] for x in o["results"]])'
 }
 
 @test "a backend without a choice" {
