@@ -4,6 +4,8 @@
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
 . "$top_srcdir/tests/mutate.sh"
+OMP_WAIT_POLICY=passive
+export OMP_WAIT_POLICY
 ckv=$top_builddir/.libs/ckv
 lib=$top_builddir/tests/sim/lib
 [ -x "$ckv" ] || skip_all "no ckv command in this build"

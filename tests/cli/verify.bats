@@ -8,6 +8,8 @@ setup() {
     in_own_folder
     # Devices of this machine have a test of their own below.
     export CKV_DISABLE=cuda,hip,opencl
+    # Seven threads on few cores: those that wait must not spin.
+    export OMP_WAIT_POLICY=passive
 }
 
 # stops STATUS: the last run ended so, whatever it printed.
