@@ -65,6 +65,52 @@ if [ -n "$(find "$root" -name libckv.a)" ]; then
     expect "the static example prints the same" same_static
 fi
 
+# The shipped tuning file is found beside the library, wherever that was moved.
+finds_tuning() {
+    lib=$(dirname "$(find "$root" -name libckv.so)")
+    CKV_TUNE_CACHE=$work/none.json LD_LIBRARY_PATH=$lib "$(find "$root" -path '*/bin/ckv')" info >"$work/info" || return 1
+    cat "$work/info"
+    shipped=$(sed -n 's/^shipped *//p' "$work/info")
+    case $shipped in "$root"/*/tuning/defaults.json) [ -f "$shipped" ] ;; *) return 1 ;; esac
+}
+if [ -n "$(find "$root" -path '*/bin/ckv')" ]; then
+    expect "the installed library finds its tuning file" finds_tuning
+    mv "$(find "$root" -name defaults.json)" "$work/"
+    refuse "without it there is none" finds_tuning
+    mv "$work/defaults.json" "$(find "$root" -type d -name tuning)/"
+fi
+
+# Modules stand beside the library, and are found there wherever the tree is moved.
+if [ -n "$CKV_MODULES" ]; then
+    with_modules() {
+        for module in $CKV_MODULES; do
+            [ -f "$(dirname "$(find "$root" -name libckv.so)")/ckv/ckv-$module.so" ] || { echo "no $module"; return 1; }
+        done
+    }
+    expect "its modules are installed beside the library: $CKV_MODULES" with_modules
+    if [ -x "$(find "$root" -name ckv -path '*/bin/*')" ]; then
+        moved() {
+            cp -R "$root" "$work/else where" || return 1
+            env -u CKV_MODULE_PATH LD_LIBRARY_PATH="$(dirname "$(find "$work/else where" -name libckv.so)")" \
+                "$(find "$work/else where" -name ckv -path '*/bin/*')" info >"$work/info" 2>&1 || return 1
+            cat "$work/info"
+            for module in $CKV_MODULES; do
+                grep -q "^$module " "$work/info" || return 1
+            done
+            ! grep -q 'a module of its own' "$work/info"
+        }
+        expect "a moved tree finds them" moved
+        unfound() {
+            find "$work/else where" -name 'ckv-*.so' -exec rm {} +
+            moved_info=$(env -u CKV_MODULE_PATH LD_LIBRARY_PATH="$(dirname "$(find "$work/else where" -name libckv.so)")" \
+                "$(find "$work/else where" -name ckv -path '*/bin/*')" info)
+            echo "$moved_info"
+            echo "$moved_info" | grep -q 'a module of its own: no ckv-.*else where'
+        }
+        expect "and says where it looked for those that are not there" unfound
+    fi
+fi
+
 nothing_left() {
     "$MAKE" -C "$top_builddir" uninstall DESTDIR="$root" >/dev/null || return 1
     find "$root" -type f -o -type l | tee "$work/left"

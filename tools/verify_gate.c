@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_WORK 3e6       /* multiply-adds of the first problem on a device of unknown speed */
+#define FIRST_WORK 1e7       /* multiply-adds of the first problem on a device of unknown speed */
+#define STEP 32              /* the next may be so many times the greatest so far */
 #define LONGEST 2.0          /* seconds of one problem on one target, with --minutes */
 #define LONGEST_PATIENT 15.0 /* with --problems alone */
-#define HEAD_START 1.0       /* seconds that every target has, whatever its share */
+#define HEAD_START 0.3       /* seconds that every target has, whatever its share */
+#define UNEQUAL 3            /* times an equal part that one of a backend's targets may have */
 #define SHRINK_TRIES 6000
 #define SHRINK_SECONDS 90.0
 
@@ -26,37 +28,43 @@ static int no_memory(void)
 
 /* ------------------------------------------------------------------ who runs what */
 
-static double longest(const struct verify_gate *gate)
-{
-    return gate->options.minutes > 0 ? LONGEST : LONGEST_PATIENT;
-}
-
-/* Its part of the time: backends share it equally, and so do a backend's targets. */
-static double share(const struct verify_gate *gate, const struct verify_target *target)
+/* Whether a target may take so many seconds more: backends share the time equally, and of a backend's
+ * targets none may have more than some times an equal part of that. */
+static bool has_share(const struct verify_gate *gate, const struct verify_target *target, double more, double elapsed)
 {
     size_t backends = 0, own = 0;
+    double used = 0, part;
 
     for (size_t i = 0; i < gate->all.count; i++) {
-        bool first = true;
+        const struct verify_target *other = &gate->all.targets[i];
 
-        for (size_t j = 0; j < i; j++)
-            first = first && strcmp(gate->all.targets[i].backend, gate->all.targets[j].backend) != 0;
-        backends += first;
-        own += strcmp(gate->all.targets[i].backend, target->backend) == 0;
+        backends += i == 0 || strcmp(other->backend, other[-1].backend) != 0;
+        if (strcmp(other->backend, target->backend) == 0) {
+            used += other->seconds;
+            own++;
+        }
     }
-    return 1.0 / (double)(backends * own);
+    part = elapsed / (double)backends;
+    return used + more <= HEAD_START * (double)own + part &&
+           target->seconds + more <= HEAD_START + UNEQUAL * part / (double)own;
 }
 
-/* Whether a problem is of a size for the target, and the target has had less than its share. */
+/* Whether a problem is of a size for the target, and the target has had less than its share.  Its
+ * speed shows in the greatest problem so far; sizes far beyond that come step by step. */
 static bool has_time(const struct verify_gate *gate, const struct verify_target *target, double work, double elapsed)
 {
-    double expected = target->pace * work;
+    const bool patient = gate->options.minutes <= 0;
+    double expected = 0;
 
-    if (target->pace <= 0)
-        return gate->options.minutes <= 0 || work <= FIRST_WORK;
-    if (expected > longest(gate))
+    if (target->widest > 0)
+        expected = target->least + (target->widest_took - target->least) / target->widest * work;
+    if (expected > (patient ? LONGEST_PATIENT : LONGEST))
         return false;
-    return gate->options.minutes <= 0 || target->seconds + expected <= HEAD_START + share(gate, target) * elapsed;
+    if (patient)
+        return true;
+    if (work > (target->widest > 0 ? STEP * target->widest : FIRST_WORK))
+        return false;
+    return has_share(gate, target, expected, elapsed);
 }
 
 /* ------------------------------------------------------------------ one problem */
@@ -108,24 +116,34 @@ static void judge(struct verify_gate *gate, struct verify_target *target, const 
     }
 }
 
+/* What a target took for a problem. */
+static void clock_problem(struct verify_target *target, double took, double work)
+{
+    if (target->widest <= 0 || took < target->least)
+        target->least = took;
+    if (work >= target->widest) {
+        target->widest = work;
+        target->widest_took = took;
+    }
+}
+
 static int solve_on(struct verify_gate *gate, struct verify_target *target, const struct verify_problem *p,
                     const struct verify_result *want)
 {
     struct verify_result got[VERIFY_STAGES];
+    double opened = command_clock(), start, end;
     const ckv_context *context = verify_target_context(target, p->threads);
-    double start = command_clock(), took;
     int status = EXIT_DONE;
 
     memset(got, 0, sizeof got);
     if (context == NULL)
         return EXIT_VERIFY_ERROR;
+    start = command_clock();
     if (!verify_solve(context, gate->all.reference, p, target->stages, VERIFY_PLACED, got))
         status = no_memory();
-    took = command_clock() - start;
-    target->seconds += took;
-    /* The least: what small problems and first ones take beside the work does not grow with it. */
-    if (target->pace <= 0 || took < target->pace * verify_work(p))
-        target->pace = took / verify_work(p);
+    end = command_clock();
+    target->seconds += end - opened;
+    clock_problem(target, end - start, verify_work(p));
     verify_plant(&gate->options.plant, target->backend, p, got);
     if (status == EXIT_DONE)
         judge(gate, target, want, got);
@@ -258,6 +276,7 @@ int verify_gate_run(struct verify_gate *gate)
         if (gate->culprit == NULL)
             gate->number++;
     }
+    gate->broken = status != EXIT_DONE;
     if (status == EXIT_DONE && gate->culprit != NULL)
         status = settle(gate);
     progress_wipe();

@@ -25,9 +25,11 @@ struct verify_target {
     ckv_context *contexts[VERIFY_CONTEXTS];              /* made when they are needed */
 
     struct verify_count count[VERIFY_STAGES];
-    uint64_t left_out; /* problems that would have taken too long */
-    double seconds;    /* of those that ran */
-    double pace;       /* seconds for each multiply-add, the least so far; 0: none ran */
+    uint64_t left_out;  /* problems that would have taken too long */
+    double seconds;     /* of those that ran, and of making contexts */
+    double least;       /* seconds of the shortest problem: what each takes beside its work */
+    double widest;      /* multiply-adds of the greatest problem so far */
+    double widest_took; /* its seconds */
 };
 
 /* A row of ckv info, or a value of a tunable, that nothing runs on. */

@@ -71,6 +71,7 @@ size_t ckv_gpu_workspace(const ckv_plan *plan);
         .context_variant = ckv_gpu_context_variant,                                                                    \
         .open_device = target##_open,                                                                                  \
         .close_device = ckv_gpu_close,                                                                                 \
+        .identify = ckv_gpu_identify,                                                                                  \
         .workspace_size = ckv_gpu_workspace,                                                                           \
         .device = &ckv_gpu_stages,                                                                                     \
     };

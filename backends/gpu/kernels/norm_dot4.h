@@ -105,7 +105,9 @@ FUNCTION void norm_dot4(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL 
     report(work, p, bad);
 }
 
-/* Grid: (row tiles, Hkv).  Weights of 7 bits, and the wide one for 10. */
+/* Grid: (row tiles, Hkv).  Weights of 7 bits, and the wide one for 10.  Two kernels, since
+ * then the narrow one has the registers for four columns at once; it is no matter of bits: one
+ * kernel that asks for p.value_bits gives the same on PoCL 3.1 too. */
 #define NORM_DOT4(name, wide)                                                                                          \
     KERNEL(name, DOT4_GROUP)                                                                                           \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
