@@ -416,9 +416,11 @@ typedef struct ckv_run {
     size_t workspace_size; /* at least ckv_plan_info.workspace */
     uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed, and with CKV_MEMORY_DEVICE */
     int32_t memory;        /* CKV_MEMORY_*, default host */
-    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; 0 for the
-                              other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many rows ckv_evict can
-                              leave out is, unlike every other output, a matter of backend and device */
+    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; rows of which
+                              it was computed for some of the group's query heads count by their share, the sum
+                              rounded up; 0 for the other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many
+                              rows ckv_evict can leave out is, unlike every other output, a matter of backend and
+                              device */
     void *stream;          /* optional: CUstream, hipStream_t or cl_command_queue of the context's device that work goes
                               on; NULL: the context's own.  Not read with CKV_MEMORY_HOST */
     void *buffer;          /* optional cl_mem, see "Device memory" above */

@@ -155,6 +155,9 @@ static void test_no_value_shows(void **state)
             assert_true(test_hash_attention(&want) == test_hash_attention(&forced));
             assert_true(test_hash_norm(&want) == test_hash_norm(&forced));
             assert_true(test_hash_selection(&want) == test_hash_selection(&forced));
+            memset(forced.positions.data, 0x77, forced.positions.size);
+            assert_ok(test_evict(&forced)); /* norms left out */
+            assert_true(test_hash_selection(&want) == test_hash_selection(&forced));
             assert_true(test_all_intact(&forced));
             test_problem_close(&forced);
         }
