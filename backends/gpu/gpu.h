@@ -6,6 +6,7 @@
  *   backend.c   opening and closing a device
  *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
  *   module.c    one of them as a module
+ *   tunables.c  what may be tuned, and what is taken untuned
  *   probe.c     the kernel that a device must pass before it is used
  *   route.c     which kernels the norm takes
  *   pack.c      the projection in device memory; pack_*.c for a route
@@ -32,7 +33,7 @@ typedef float f32;
 
 /* Every kernel's number. */
 enum {
-#define CKV_KERNEL(name, buffers, group, route) CKV_GPU_##name,
+#define CKV_KERNEL(name, buffers, group, route, local) CKV_GPU_##name,
 #include "kernels.def"
 #undef CKV_KERNEL
     CKV_GPU_KERNELS
@@ -42,7 +43,7 @@ enum {
 typedef struct ckv_gpu_kernel_info {
     const char *name;
     int buffers;
-    uint32_t group;
+    uint32_t group, local;
     ckv_gpu_route route;
 } ckv_gpu_kernel_info;
 
