@@ -16,6 +16,7 @@ inspect() {
 copy() {
     mkdir "$work/$1"
     cp -R "$top_srcdir/backends/gpu/kernels" "$top_srcdir/backends/gpu/dialect" "$top_srcdir/backends/gpu/kernels.def" \
+        "$top_srcdir/backends/gpu/costs.def" \
         "$work/$1"
     chmod -R u+w "$work/$1"
     sed -n "/^#include \"\(params\|number\|${2-norm_.*}\)\.h\"/p" "$top_srcdir/backends/gpu/kernels/all.h" |

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "backends/gpu/costs.h"
 #include "backends/gpu/tunables.h"
 #include "compare.h"
 #include "sim.h"
@@ -213,13 +214,43 @@ static void test_limits(void **state)
     assert_int_equal(ckv_gpu_tunable_model(&context, &problem, CKV_GPU_SCORE_KEYS), 0);
 }
 
+/* A shape worked out by hand; a wider tile asks less of the caches and nothing else. */
+static void test_costs(void **state)
+{
+    ckv_gpu_cost_shape s = {.n = 1024,
+                            .hq = 8,
+                            .hkv = 2,
+                            .d = 64,
+                            .dv = 32,
+                            .hidden = 512,
+                            .w = 32,
+                            .budget = 100,
+                            .size = 2,
+                            .keys = 128,
+                            .rows = 64};
+    const ckv_gpu_cost max = ckv_gpu_cost_of(CKV_GPU_COST_ckv_row_max, &s),
+                       norm = ckv_gpu_cost_of(CKV_GPU_COST_ckv_norm, &s);
+    (void)state;
+    assert_true(max.fp32 == 33554432.0 && max.int8 == 0 && max.bytes == 262144.0);
+    assert_true(max.traffic == 8 * 1024 * 64 * 2 + 8 * 8 * 32 * 64 * 4);
+    assert_true(norm.int8 == 536870912.0 && norm.fp32 == 0 && norm.bytes == 131072.0 + 131072.0 + 8192.0);
+    s.keys = 256;
+    s.rows = 128;
+    const ckv_gpu_cost wide = ckv_gpu_cost_of(CKV_GPU_COST_ckv_row_max, &s),
+                       tall = ckv_gpu_cost_of(CKV_GPU_COST_ckv_norm, &s);
+    assert_true(wide.fp32 == max.fp32 && wide.bytes == max.bytes && wide.traffic < max.traffic);
+    assert_true(tall.int8 == norm.int8 && tall.bytes == norm.bytes && tall.traffic < norm.traffic);
+    for (int family = 0; family < CKV_GPU_COSTS; family++)
+        assert_true(ckv_gpu_cost_of(family, &s).bytes > 0);
+    assert_true(ckv_gpu_cost_of(CKV_GPU_COSTS, &s).bytes == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limits),  cmocka_unit_test(test_variants_are_launched),
-        cmocka_unit_test(test_sm_90),   cmocka_unit_test(test_sm_75),
-        cmocka_unit_test(test_gfx942),  cmocka_unit_test(test_gfx1100),
-        cmocka_unit_test(test_gfx1201), cmocka_unit_test(test_gfx90a),
+        cmocka_unit_test(test_costs),   cmocka_unit_test(test_limits),   cmocka_unit_test(test_variants_are_launched),
+        cmocka_unit_test(test_sm_90),   cmocka_unit_test(test_sm_75),    cmocka_unit_test(test_gfx942),
+        cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_gfx1201),  cmocka_unit_test(test_gfx90a),
         cmocka_unit_test(test_opencl),  cmocka_unit_test(test_mixtures),
     };
     setenv("CKV_KERNEL_CACHE", "off", 1);
