@@ -13,7 +13,7 @@
 
 /* Raised with every change of what core and modules share: the structs below, those of
  * backend.h, context.h, plan.h, projection.h, tensor.h and tuning.h, and what their functions mean. */
-#define CKV_MODULE_ABI 1
+#define CKV_MODULE_ABI 2
 
 #define CKV_MODULE_SYMBOL "ckv_module_entry"
 

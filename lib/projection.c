@@ -204,6 +204,13 @@ static ckv_status check(const ckv_context *context, const ckv_tensor *given, int
     return status;
 }
 
+static void settle_parameters(ckv_projection *p)
+{
+    const ckv_problem problem = {.query_heads = p->query_heads, .value_dim = p->value_dim, .hidden = p->hidden};
+    p->parameters = p->context->parameters;
+    ckv_tuning_settle(p->context, CKV_TUNE_PROJECTION, &problem, &p->parameters);
+}
+
 /* Lets the backend lay the weights out for its kernels; then they are kept once. */
 static ckv_status pack(ckv_projection *p)
 {
@@ -268,6 +275,7 @@ ckv_status ckv_projection_create(const ckv_context *context, const ckv_tensor *g
     p->bases = (int16_t *)(void *)((char *)p + l.bases);
     quantize_all(p, &weight, (float *)(void *)scratch, (int32_t *)(void *)(scratch + l.tops));
     ckv_context_release(context, scratch);
+    settle_parameters(p);
     status = pack(p);
     if (status != CKV_OK) {
         ckv_projection_destroy(p);

@@ -16,6 +16,7 @@ inspect() {
 copy() {
     mkdir "$work/$1"
     cp -R "$top_srcdir/backends/gpu/kernels" "$top_srcdir/backends/gpu/dialect" "$top_srcdir/backends/gpu/kernels.def" \
+        "$top_srcdir/backends/gpu/costs.def" \
         "$work/$1"
     chmod -R u+w "$work/$1"
     sed -n "/^#include \"\(params\|number\|${2-norm_.*}\)\.h\"/p" "$top_srcdir/backends/gpu/kernels/all.h" |
@@ -35,8 +36,8 @@ spoil() {
 # A copy with few kernels, and one thing spoiled in it: FOLDER FILE SED.
 control() {
     copy "$1"
-    spoil "$1/kernels/norm_mma.h" '/^NORM_MMA(ckv_norm_mma_\(32\|64\|96\|256\),/d'
-    spoil "$1/kernels/norm_mfma.h" '/^NORM_TILES(ckv_norm_mfma_\(32\|64\|96\|256\),/d'
+    spoil "$1/kernels/norm_mma.h" '/^NORM_MMA(ckv_norm_mma_\(32\|64\|96\|256\|[0-9]*x1\),/d'
+    spoil "$1/kernels/norm_mfma.h" '/^NORM_TILES(ckv_norm_mfma_\(32\|64\|96\|256\|[0-9]*x1\),/d'
     [ $# -eq 1 ] || spoil "$1/$2" "$3"
 }
 
@@ -82,11 +83,11 @@ control spill_clang dialect/hip.h 's/^#define KERNEL(name, group)/& __attribute_
     for folder in small plain_mma spill_nvcc; do
         start $folder $folder --archs sm_80 --kernel 'ckv_norm_mma_*' --require-matrix
     done
-    start score score --archs sm_90 --kernel 'ckv_row_*,ckv_attend'
-    start rolled rolled --archs sm_90 --kernel ckv_row_sum
-    start int small --archs sm_80 --kernel ckv_norm_int --require-matrix
+    start score score --archs sm_90 --kernel 'ckv_row_*,ckv_attend_*'
+    start rolled rolled --archs sm_90 --kernel ckv_row_sum_128
+    start int small --archs sm_80 --kernel ckv_norm_int_16 --require-matrix
     start ptx small --archs sm_80 --kernel 'ckv_norm_mma_*' --require-matrix --ptx
-    start ptx_plain small --archs sm_80 --kernel ckv_norm_int --require-matrix --ptx
+    start ptx_plain small --archs sm_80 --kernel ckv_norm_int_16 --require-matrix --ptx
 ) &
 nvidia=$!
 for arch in gfx1100 gfx90a gfx942; do
@@ -104,17 +105,17 @@ judge "gfx90a: the norm has mfma and does not spill" gfx90a 0 ckv_norm_mfma_128
 judge "gfx942: the norm has mfma and does not spill" gfx942 0 ckv_norm_mfma_128
 judge "gfx1100: the norm has wmma and does not spill" gfx1100 0 ckv_norm_wmma_128
 
-judge "sm_90: the score has no private memory" score 0 ckv_row_sum
-judge "control: a loop that indexes registers is reported" rolled 1 "ckv_row_sum, sm_90: has .* bytes of private memory"
+judge "sm_90: the score has no private memory" score 0 ckv_row_sum_128
+judge "control: a loop that indexes registers is reported" rolled 1 "ckv_row_sum_128, sm_90: has .* bytes of private memory"
 judge "control: the text of the controls passes, unspoiled" small 0 ckv_norm_mma_128
 judge "control: plain code for mma is reported" plain_mma 1 "ckv_norm_mma_128, sm_80: no matrix instruction"
 judge "control: plain code for mfma is reported" plain_mfma 1 "ckv_norm_mfma_128, gfx90a: no matrix instruction"
-judge "control: the plain norm is reported" int 1 "ckv_norm_int, sm_80: no matrix instruction"
+judge "control: the plain norm is reported" int 1 "ckv_norm_int_16, sm_80: no matrix instruction"
 judge "control: a spill by nvcc is reported" spill_nvcc 1 "ckv_norm_mma_128, sm_80: spills"
 judge "control: a spill by clang is reported" spill_clang 1 "ckv_norm_mfma_128, gfx90a: spills"
 judge "control: kernels of another device are missed" other 1 "gfx90a: has none of the kernels"
 judge "the PTX shows mma too" ptx 0 "ckv_norm_mma_128.* 64 PTX"
-judge "control: and not where there is none" ptx_plain 1 "ckv_norm_int, sm_80: no matrix instruction"
+judge "control: and not where there is none" ptx_plain 1 "ckv_norm_int_16, sm_80: no matrix instruction"
 
 none() {
     NVCC=/nowhere/nvcc CKV_HIP_CLANG=/nowhere/clang inspect

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the backends "cuda", "hip" and "opencl" share: a device opened and closed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/cpu/threads.h"
@@ -8,6 +9,7 @@
 #include "lane.h"
 #include "lib/status.h"
 #include "table.h"
+#include "tunables.h"
 
 /* The kernels' names of ckv.h's numbers. */
 _Static_assert(CKV_F32 == 1 && CKV_F16 == 2 && CKV_BF16 == 3, "DTYPE_* of kernels/number.h");
@@ -58,7 +60,7 @@ static int load(ckv_gpu *gpu, char *log, size_t size)
     if (code != CKV_GPU_OK)
         return 0;
     for (int i = 0; i < CKV_GPU_KERNELS; i++) {
-        if (!ckv_gpu_has_route(driver, &gpu->info, ckv_gpu_kernel_list[i].route))
+        if (!ckv_gpu_has_route(driver, &gpu->info, ckv_gpu_kernel_list[i].route) || !ckv_gpu_kernel_fits(&gpu->info, i))
             continue;
         code = driver->find_kernel(gpu->device, gpu->module, ckv_gpu_kernel_list[i].name, &gpu->kernels[i]);
         if (code != CKV_GPU_OK) {
@@ -68,6 +70,30 @@ static int load(ckv_gpu *gpu, char *log, size_t size)
         }
     }
     return ckv_gpu_probe(gpu, log, size);
+}
+
+/* 1: whatever the tunables' values, each stage has a kernel that the device can run. */
+static int has_kernels(const ckv_context *context, char *log, size_t size)
+{
+    const ckv_gpu *gpu = ckv_gpu_of(context);
+    static const int32_t needed[] = {CKV_GPU_SCORE_KEYS, CKV_GPU_ATTEND_KEYS, CKV_GPU_INT_ROWS, CKV_GPU_BOUND_ROWS};
+    int good = gpu->kernels[CKV_GPU_ckv_select] != NULL;
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        good &= ckv_gpu_tunable_model(context, NULL, needed[i]) != 0;
+    if (!good)
+        snprintf(log, size, "work-groups of %d items and %lld bytes of local memory are too small",
+                 (int)gpu->info.max_group, (long long)gpu->info.local_bytes);
+    return good;
+}
+
+/* CKV_GPU_NORM says the route of every projection, as the environment's. */
+static void read_route(ckv_context *context)
+{
+    const char *wanted = getenv("CKV_GPU_NORM");
+    if (wanted == NULL || wanted[0] == '\0')
+        return;
+    context->given.value[CKV_GPU_NORM_ROUTE] = ckv_gpu_value_for(ckv_gpu_of(context)->route);
+    context->given.source[CKV_GPU_NORM_ROUTE] = CKV_SOURCE_ENVIRONMENT;
 }
 
 ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
@@ -95,16 +121,19 @@ ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
     code = driver->enter(gpu->device, &saved);
     good = code == CKV_GPU_OK && ckv_gpu_choose_route(driver, &gpu->info, &gpu->route, log, sizeof log) &&
            load(gpu, log, sizeof log);
+    context->backend_state = gpu;
+    good = good && has_kernels(context, log, sizeof log);
     if (code == CKV_GPU_OK)
         driver->leave(gpu->device, saved);
     else
         snprintf(log, sizeof log, "making the device current failed: %s", driver->error(code));
     if (!good) {
+        context->backend_state = NULL;
         close_gpu(context, gpu);
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "%s", log);
     }
     snprintf(gpu->variant, sizeof gpu->variant, "%s, %s", ckv_gpu_route_name(gpu->route), origin_name(gpu->origin));
-    context->backend_state = gpu;
+    read_route(context);
     if (context->threads == 0) /* that quantise a projection */
         context->threads = ckv_cpu_default_threads();
     return CKV_OK;

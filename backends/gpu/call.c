@@ -85,7 +85,8 @@ ckv_view ckv_gpu_view(const ckv_tensor *view)
 }
 
 const ckv_gpu_kernel_info ckv_gpu_kernel_list[CKV_GPU_KERNELS] = {
-#define CKV_KERNEL(name, buffers, group, route) [CKV_GPU_##name] = {#name, buffers, group, CKV_GPU_##route},
+#define CKV_KERNEL(name, buffers, group, route, local)                                                                 \
+    [CKV_GPU_##name] = {#name, buffers, group, local, CKV_GPU_##route},
 #include "kernels.def"
 #undef CKV_KERNEL
 };

@@ -6,7 +6,7 @@
  * Their exact norms give a rank that the cut cannot be below, and only rows whose bound
  * reaches it get exact norms too; the rest rank as if their norm were 0.
  */
-#include "gpu.h"
+#include "tunables.h"
 
 /* [Hkv, n] F32 in the workspace. */
 static ckv_tensor scores(const ckv_gpu_call *call, int64_t offset)
@@ -29,6 +29,7 @@ static void find_bounds(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
 {
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;
+    const int32_t rows = call->plan->parameters.value[CKV_GPU_BOUND_ROWS];
     int64_t cells = (int64_t)p->value_dim * p->value_dim;
     void *matrix[] = {packed->memory.base, call->workspace};
     void *bound[] = {ckv_gpu_base(value), packed->memory.base, call->workspace};
@@ -38,7 +39,8 @@ static void find_bounds(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
     p->at_bases = packed->memory.offset + packed->bases;
     p->value = ckv_gpu_view(value);
     ckv_gpu_run(call, CKV_GPU_ckv_bound_matrix, (cells + BOUND_GROUP - 1) / BOUND_GROUP, p->kv_heads, matrix);
-    ckv_gpu_run(call, CKV_GPU_ckv_bound, (p->tokens + BOUND_ROWS - 1) / BOUND_ROWS, p->kv_heads, bound);
+    ckv_gpu_run(call, ckv_gpu_variant(CKV_GPU_ckv_bound_4, CKV_GPU_BOUND_ROWS, rows), (p->tokens + rows - 1) / rows,
+                p->kv_heads, bound);
 }
 
 void ckv_gpu_evict_score(ckv_gpu_call *call, const ckv_tensor *query, const ckv_tensor *key)

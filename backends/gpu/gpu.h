@@ -7,6 +7,7 @@
  *   identity.c  what device it is, for tuning files
  *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
  *   module.c    one of them as a module
+ *   tunables.c  what may be tuned, and what is taken untuned
  *   probe.c     the kernel that a device must pass before it is used
  *   route.c     which kernels the norm takes
  *   pack.c      the projection in device memory; pack_*.c for a route
@@ -34,7 +35,7 @@ typedef float f32;
 
 /* Every kernel's number. */
 enum {
-#define CKV_KERNEL(name, buffers, group, route) CKV_GPU_##name,
+#define CKV_KERNEL(name, buffers, group, route, local) CKV_GPU_##name,
 #include "kernels.def"
 #undef CKV_KERNEL
     CKV_GPU_KERNELS
@@ -44,7 +45,7 @@ enum {
 typedef struct ckv_gpu_kernel_info {
     const char *name;
     int buffers;
-    uint32_t group;
+    uint32_t group, local;
     ckv_gpu_route route;
 } ckv_gpu_kernel_info;
 

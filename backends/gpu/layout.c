@@ -4,20 +4,14 @@
 
 #include "gpu.h"
 #include "lib/sizes.h"
+#include "tunables.h"
 
-#define WAVE_MAX 8        /* heads of a group whose unpooled attention is held at once: 32 bytes a (KV head, key) */
-#define KEYS_MAX 4096     /* of a work-group of the row statistics */
-#define OVERSUBSCRIBED 16 /* work-groups a compute unit that the row statistics aim at */
-
-/* Keys of one work-group: few enough that the device is busy, many enough that partial
- * results stay small. */
-static int32_t chunk_of(const ckv_plan *plan, const ckv_gpu *gpu)
+/* Keys of one work-group of the row statistics: whole tiles. */
+static int32_t chunk_of(const ckv_plan *plan)
 {
-    int64_t rows = ((int64_t)plan->group * plan->window + SCORE_ROWS - 1) / SCORE_ROWS * plan->kv_heads;
-    int64_t wanted = (int64_t)gpu->info.compute_units * OVERSUBSCRIBED;
-    int64_t chunks = rows == 0 || wanted <= 0 ? 1 : (wanted + rows - 1) / rows; /* units may be unknown: 0 */
-    int64_t chunk = ((plan->tokens + chunks - 1) / chunks + SCORE_KEYS - 1) / SCORE_KEYS * SCORE_KEYS;
-    return (int32_t)(chunk < KEYS_MAX ? chunk : KEYS_MAX);
+    const int32_t keys = plan->parameters.value[CKV_GPU_SCORE_KEYS];
+    const int32_t chunk = plan->parameters.value[CKV_GPU_SCORE_CHUNK];
+    return chunk < keys ? keys : chunk / keys * keys;
 }
 
 /* The params hold offsets as i64, so that 2^62 is the end. */
@@ -30,7 +24,6 @@ static int add(int64_t *at, size_t *total, size_t a, size_t b, size_t size)
 
 size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
 {
-    const ckv_gpu *gpu = ckv_gpu_of(plan->context);
     size_t kv_heads = (size_t)plan->kv_heads, n = (size_t)plan->tokens, rows = (size_t)plan->window, total = 0;
     int fits = ckv_add_product(&total, 1, CKV_WORKSPACE_ALIGNMENT); /* the flags word */
     rows *= (size_t)plan->query_heads;                              /* below 2^17 * 2^31 */
@@ -46,9 +39,10 @@ size_t ckv_gpu_lay_out(const ckv_plan *plan, ckv_params *p)
     p->window = (i32)plan->window;
     p->head_dim = plan->head_dim;
     p->value_dim = plan->value_dim;
-    p->chunk = chunk_of(plan, gpu);
+    p->chunk = chunk_of(plan);
     p->chunks = (i32)((plan->tokens + p->chunk - 1) / p->chunk);
-    p->wave = plan->group < WAVE_MAX ? plan->group : WAVE_MAX;
+    p->wave = plan->parameters.value[CKV_GPU_SCORE_WAVE];
+    p->wave = plan->group < p->wave ? plan->group : p->wave;
     p->pool = (i32)plan->pool;
     p->pool_width = plan->pool_width;
     p->scale = plan->scale;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches of the norm (kernels/norm_*.h). */
-#include "gpu.h"
+#include "tunables.h"
 
 void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_projection *projection, const ckv_tensor *norm,
                   int listed)
@@ -8,7 +8,10 @@ void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_project
     const ckv_gpu_projection *packed = projection->packed;
     ckv_params *p = &call->params;
     void *buffers[] = {ckv_gpu_base(value), packed->memory.base, ckv_gpu_base(norm), call->workspace};
-    int64_t at = packed->memory.offset, rows = ckv_gpu_norm_rows(packed->route, packed->steps);
+    int64_t at = packed->memory.offset, rows;
+    const ckv_gpu_sizes sizes = {call->plan->parameters.value[CKV_GPU_INT_ROWS],
+                                 call->plan->parameters.value[CKV_GPU_NORM_TILES]};
+    rows = ckv_gpu_norm_rows(packed->route, packed->steps, sizes);
     p->value = ckv_gpu_view(value);
     p->norm = ckv_gpu_view(norm);
     p->at_exponents = at + packed->exponents;
@@ -19,6 +22,6 @@ void ckv_gpu_norm(ckv_gpu_call *call, const ckv_tensor *value, const ckv_project
     p->columns = packed->columns;
     p->value_bits = projection->value_bits;
     p->listed = listed;
-    ckv_gpu_run(call, ckv_gpu_norm_kernel(packed->route, packed->steps), (p->tokens + rows - 1) / rows, p->kv_heads,
-                buffers);
+    ckv_gpu_run(call, ckv_gpu_norm_kernel(packed->route, packed->steps, sizes), (p->tokens + rows - 1) / rows,
+                p->kv_heads, buffers);
 }

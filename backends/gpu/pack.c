@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The projection on its way to device memory; see pack.h. */
 #include "pack.h"
+#include "tunables.h"
 
 #include <math.h>
 #include <string.h>
@@ -28,7 +29,8 @@ static int lay_out(const ckv_projection *p, ckv_gpu_projection *to)
 {
     size_t heads = (size_t)p->query_heads, dv = (size_t)p->value_dim, total = 0;
     int fits = 1;
-    to->route = ckv_gpu_route_of(ckv_gpu_of(p->context)->route, p->value_dim, p->value_bits);
+    to->route = ckv_gpu_route_of(ckv_gpu_route_for(ckv_gpu_of(p->context), p->parameters.value[CKV_GPU_NORM_ROUTE]),
+                                 p->value_dim, p->value_bits);
     to->exponents = 0;
     fits &= ckv_add_block(&total, heads * dv, sizeof(int16_t));
     to->bases = (int64_t)total;

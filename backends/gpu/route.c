@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "tunables.h"
 
 static const char *const names[CKV_GPU_ROUTES] = {
     [CKV_GPU_INT] = "int",   [CKV_GPU_DOT4] = "dot4", [CKV_GPU_MMA] = "mma",
@@ -84,44 +84,59 @@ int32_t ckv_gpu_steps(int32_t value_dim)
 ckv_gpu_route ckv_gpu_route_of(ckv_gpu_route route, int32_t value_dim, int32_t value_bits)
 {
     const int bytes = value_bits == 15; /* weights of 7 bits and a sign */
-    if (route < CKV_GPU_MMA || (bytes && ckv_gpu_norm_kernel(route, ckv_gpu_steps(value_dim)) >= 0))
+    const ckv_gpu_sizes any = {16, 1};
+    if (route < CKV_GPU_MMA || (bytes && ckv_gpu_norm_kernel(route, ckv_gpu_steps(value_dim), any) >= 0))
         return route;
     return CKV_GPU_DOT4;
 }
 
 #define STEPS_MAX 8
 
-int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps)
+/* Tiles of a wave: one where a route, or so many channels, has no kernel of two. */
+static int32_t tiles_of(ckv_gpu_route route, int32_t steps, ckv_gpu_sizes sizes)
 {
-#define KERNELS(r)                                                                                                     \
-    [1] = CKV_GPU_ckv_norm_##r##_32, [2] = CKV_GPU_ckv_norm_##r##_64, [3] = CKV_GPU_ckv_norm_##r##_96,                 \
-    [4] = CKV_GPU_ckv_norm_##r##_128
-    static const int kernels[CKV_GPU_ROUTES][STEPS_MAX + 1] = {
-        [CKV_GPU_MMA] = {KERNELS(mma), [8] = CKV_GPU_ckv_norm_mma_256},
-        [CKV_GPU_MFMA] = {KERNELS(mfma), [8] = CKV_GPU_ckv_norm_mfma_256},
-        [CKV_GPU_WMMA] = {KERNELS(wmma)},
-        [CKV_GPU_WMMA12] = {KERNELS(wmma12), [8] = CKV_GPU_ckv_norm_wmma12_256},
-    };
-#undef KERNELS
-    if (route == CKV_GPU_INT)
-        return CKV_GPU_ckv_norm_int;
-    if (route == CKV_GPU_DOT4)
-        return steps == 1 ? CKV_GPU_ckv_norm_dot4 : CKV_GPU_ckv_norm_dot4_wide;
-    if (steps > STEPS_MAX || kernels[route][steps] == 0) /* 0 is no kernel of a route */
-        return -1;
-    return kernels[route][steps];
+    return sizes.tiles == 2 && ((route == CKV_GPU_MMA && steps <= 4) || route == CKV_GPU_MFMA) ? 2 : 1;
 }
 
-int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps)
+int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps, ckv_gpu_sizes sizes)
 {
+#define KERNELS(r, x)                                                                                                  \
+    [1] = CKV_GPU_ckv_norm_##r##_32##x, [2] = CKV_GPU_ckv_norm_##r##_64##x, [3] = CKV_GPU_ckv_norm_##r##_96##x,        \
+    [4] = CKV_GPU_ckv_norm_##r##_128##x
+    static const int kernels[2][CKV_GPU_ROUTES][STEPS_MAX + 1] = {
+        {
+            [CKV_GPU_MMA] = {KERNELS(mma, x1), [8] = CKV_GPU_ckv_norm_mma_256},
+            [CKV_GPU_MFMA] = {KERNELS(mfma, x1), [8] = CKV_GPU_ckv_norm_mfma_256x1},
+            [CKV_GPU_WMMA] = {KERNELS(wmma, )},
+            [CKV_GPU_WMMA12] = {KERNELS(wmma12, ), [8] = CKV_GPU_ckv_norm_wmma12_256},
+        },
+        {
+            [CKV_GPU_MMA] = {KERNELS(mma, )},
+            [CKV_GPU_MFMA] = {KERNELS(mfma, ), [8] = CKV_GPU_ckv_norm_mfma_256},
+        },
+    };
+#undef KERNELS
+    int kernel;
+    if (route == CKV_GPU_INT)
+        return ckv_gpu_variant(CKV_GPU_ckv_norm_int_8, CKV_GPU_INT_ROWS, sizes.int_rows);
+    if (route == CKV_GPU_DOT4)
+        return steps == 1 ? CKV_GPU_ckv_norm_dot4 : CKV_GPU_ckv_norm_dot4_wide;
+    if (steps > STEPS_MAX)
+        return -1;
+    kernel = kernels[tiles_of(route, steps, sizes) - 1][route][steps];
+    return kernel == 0 ? -1 : kernel; /* 0 is no kernel of a route */
+}
+
+int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps, ckv_gpu_sizes sizes)
+{
+    const int32_t tiles = tiles_of(route, steps, sizes);
     switch (route) {
     case CKV_GPU_MMA:
-        return MMA_ROWS(steps <= 4 ? 2 : 1);
+        return MMA_ROWS(tiles);
     case CKV_GPU_MFMA:
-        return TILE_ROWS * 2;
     case CKV_GPU_WMMA:
     case CKV_GPU_WMMA12:
-        return TILE_ROWS;
+        return TILE_ROWS * tiles;
     case CKV_GPU_DOT4:
         return DOT4_ROWS;
     case CKV_GPU_ANY:
@@ -129,5 +144,5 @@ int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps)
     case CKV_GPU_ROUTES:
         break;
     }
-    return NORM_INT_ROWS;
+    return sizes.int_rows;
 }

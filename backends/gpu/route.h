@@ -35,10 +35,16 @@ ckv_gpu_route ckv_gpu_route_of(ckv_gpu_route route, int32_t value_dim, int32_t v
 /* Steps of 32 channels that the matrix kernels are made for: the least that hold value_dim. */
 int32_t ckv_gpu_steps(int32_t value_dim);
 
+/* What is tuned of a route's kernels. */
+typedef struct ckv_gpu_sizes {
+    int32_t int_rows; /* rows of a work-group, of INT */
+    int32_t tiles;    /* of a wave, of MMA and MFMA; cut to what there is for so many steps */
+} ckv_gpu_sizes;
+
 /* The kernel's number, -1 if the route has none for so many steps (of DOT4: limbs of a weight). */
-int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps);
+int ckv_gpu_norm_kernel(ckv_gpu_route route, int32_t steps, ckv_gpu_sizes sizes);
 
 /* Rows of V that its work-groups have. */
-int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps);
+int64_t ckv_gpu_norm_rows(ckv_gpu_route route, int32_t steps, ckv_gpu_sizes sizes);
 
 #endif

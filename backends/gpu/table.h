@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "gpu.h"
+#include "tunables.h"
 
 #define CKV_GPU_DEVICES_MAX 32 /* more are not offered */
 
@@ -72,6 +73,10 @@ size_t ckv_gpu_workspace(const ckv_plan *plan);
         .open_device = target##_open,                                                                                  \
         .close_device = ckv_gpu_close,                                                                                 \
         .identify = ckv_gpu_identify,                                                                                  \
+        .tunables = ckv_gpu_tunables,                                                                                  \
+        .tunable_count = CKV_GPU_TUNABLES,                                                                             \
+        .tunable_allowed = ckv_gpu_tunable_allowed,                                                                    \
+        .tunable_model = ckv_gpu_tunable_model,                                                                        \
         .workspace_size = ckv_gpu_workspace,                                                                           \
         .device = &ckv_gpu_stages,                                                                                     \
     };

@@ -27,7 +27,7 @@ typedef struct invocation {
 #define POINTERS_7(b) POINTERS_6(b), (b)[6]
 #define POINTERS_8(b) POINTERS_7(b), (b)[7]
 
-#define CKV_KERNEL(name, buffers, group, route)                                                                        \
+#define CKV_KERNEL(name, buffers, group, route, local)                                                                        \
     _Static_assert(name##_group == (group), "kernels.def has another size of groups");                                 \
     static void call_##name(void *argument)                                                                            \
     {                                                                                                                  \
@@ -38,14 +38,14 @@ typedef struct invocation {
 #undef CKV_KERNEL
 
 static const ckv_sim_kernel list[] = {
-#define CKV_KERNEL(name, buffers, group, route) {#name, buffers, group},
+#define CKV_KERNEL(name, buffers, group, route, local) {#name, buffers, group},
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
     {NULL, 0, 0},
 };
 
 static void (*const calls[])(void *) = {
-#define CKV_KERNEL(name, buffers, group, route) call_##name,
+#define CKV_KERNEL(name, buffers, group, route, local) call_##name,
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
 };

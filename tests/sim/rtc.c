@@ -12,7 +12,7 @@
 enum { RTC_OUT_OF_MEMORY = 1, RTC_INVALID_INPUT = 3, RTC_INVALID_PROGRAM = 4, RTC_COMPILATION = 6 };
 
 static const char *const names[] = {
-#define CKV_KERNEL(name, buffers, group, route) #name,
+#define CKV_KERNEL(name, buffers, group, route, local) #name,
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
 };

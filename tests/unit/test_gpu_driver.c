@@ -515,7 +515,7 @@ static void test_library_code(void **state)
         const char *name;
         int route;
     } kernels[] = {
-#define CKV_KERNEL(name, buffers, group, route) {#name, CKV_GPU_##route},
+#define CKV_KERNEL(name, buffers, group, route, local) {#name, CKV_GPU_##route},
 #include "backends/gpu/kernels.def"
 #undef CKV_KERNEL
     };

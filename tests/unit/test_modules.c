@@ -266,7 +266,7 @@ static void test_broken_modules(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        {"abi", "module ABI 2 (libckv 9.8.7), wanted 1 (libckv "},
+        {"abi", "module ABI 3 (libckv 9.8.7), wanted 2 (libckv "},
         {"sizes", "built with other structs (libckv "},
         {"unnamed", "holds backend '', wanted 'bad"},
         {"misnamed", "holds backend 'other', wanted 'bad"},

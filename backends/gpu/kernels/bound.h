@@ -29,6 +29,7 @@
 #include "select.h"
 
 #define BOUND_PITCH 512 /* the greatest value_dim */
+#define BOUND_ROWS_MAX 16
 #define FAR_BELOW (-60) /* of an exponent, relative to the greatest */
 
 /* E_k of a group: the greatest of its heads', or CHANNEL_DROPPED. */
@@ -92,21 +93,19 @@ KERNEL(ckv_bound_matrix, BOUND_GROUP)(GLOBAL const u8 *packed, GLOBAL u8 *work, 
     }
 }
 
-/* Grid: (ceil(n / BOUND_ROWS), Hkv).  U >= N for every row. */
-KERNEL(ckv_bound, BOUND_GROUP)
-(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *work, const ckv_params p)
+/* Grid: (ceil(n / count), Hkv).  U >= N for every row. */
+FUNCTION void bound(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *work, i32 count, LOCAL f32 *rows,
+                    LOCAL i32 *exponents, LOCAL i32 *tops, const ckv_params p)
 {
-    LOCAL_ARRAY(f32, rows, BOUND_ROWS * BOUND_PITCH);
-    LOCAL_ARRAY(i32, exponents, BOUND_PITCH);
-    LOCAL_ARRAY(f32, part, BOUND_ROWS * BOUND_GROUP);
-    LOCAL_ARRAY(i32, tops, BOUND_GROUP);
+    const i32 items = BOUND_ITEMS(count);
+    LOCAL f32 *part = rows; /* once the rows are no longer needed */
     const i32 id = local_id(), g = group_y(p), r = id / 16, lane = id % 16, padded = (p.value_dim + 3) / 4 * 4;
-    const i64 first = (i64)group_id(0) * BOUND_ROWS, token = first + r;
+    const i64 first = (i64)group_id(0) * count, token = first + r;
     GLOBAL const f32 *matrix = (GLOBAL const f32 *)(work + p.at_matrix) + (i64)g * p.value_dim * p.value_dim;
-    f32 form[BOUND_ROWS], length = 0.0f;
+    f32 form[BOUND_ROWS_MAX], length = 0.0f;
     u32 bad = 0u;
     i32 top = NO_EXPONENT;
-    for (i32 k = id; k < p.value_dim; k += BOUND_GROUP)
+    for (i32 k = id; k < p.value_dim; k += items)
         exponents[k] = group_exponent(packed, g, k, p);
     BARRIER();
     for (i32 k = lane; token < p.tokens && k < p.value_dim; k += 16) {
@@ -137,18 +136,17 @@ KERNEL(ckv_bound, BOUND_GROUP)
         }
     }
     BARRIER();
-    for (i32 i = 0; i < BOUND_ROWS; i++)
-        form[i] = 0.0f;
-    for (i32 column = id; column < p.value_dim; column += BOUND_GROUP) {
-        f32 sum[BOUND_ROWS];
-        for (i32 i = 0; i < BOUND_ROWS; i++)
-            sum[i] = 0.0f;
+    UNROLL for (i32 i = 0; i < count; i++) form[i] = 0.0f;
+    for (i32 column = id; column < p.value_dim; column += items) {
+        f32 sum[BOUND_ROWS_MAX];
+        UNROLL for (i32 i = 0; i < count; i++) sum[i] = 0.0f;
         for (i32 k = 0; k < p.value_dim; k += 4) {
             const f32 m0 = matrix[(i64)k * p.value_dim + column];
             const f32 m1 = k + 1 < p.value_dim ? matrix[(i64)(k + 1) * p.value_dim + column] : 0.0f;
             const f32 m2 = k + 2 < p.value_dim ? matrix[(i64)(k + 2) * p.value_dim + column] : 0.0f;
             const f32 m3 = k + 3 < p.value_dim ? matrix[(i64)(k + 3) * p.value_dim + column] : 0.0f;
-            for (i32 i = 0; i < BOUND_ROWS; i++) {
+            UNROLL for (i32 i = 0; i < count; i++)
+            {
                 f32x4 v = load4(rows + i * BOUND_PITCH + k);
                 sum[i] = fma_rn(m0, v.x, sum[i]);
                 sum[i] = fma_rn(m1, v.y, sum[i]);
@@ -156,19 +154,18 @@ KERNEL(ckv_bound, BOUND_GROUP)
                 sum[i] = fma_rn(m3, v.w, sum[i]);
             }
         }
-        for (i32 i = 0; i < BOUND_ROWS; i++)
-            form[i] = fma_rn(sum[i], rows[i * BOUND_PITCH + column], form[i]);
+        UNROLL for (i32 i = 0; i < count; i++) form[i] = fma_rn(sum[i], rows[i * BOUND_PITCH + column], form[i]);
     }
-    for (i32 i = 0; i < BOUND_ROWS; i++)
-        part[i * BOUND_GROUP + id] = form[i];
+    BARRIER();
+    UNROLL for (i32 i = 0; i < count; i++) part[i * items + id] = form[i];
     BARRIER();
     /* 16 items a row: its form and its length, then the bound by the first of them. */
     form[0] = 0.0f;
-    for (i32 i = lane; i < BOUND_GROUP; i += 16)
-        form[0] = form[0] + part[r * BOUND_GROUP + i];
+    for (i32 i = lane; i < items; i += 16)
+        form[0] = form[0] + part[r * items + i];
     BARRIER();
     part[id] = form[0];
-    part[BOUND_GROUP + id] = length;
+    part[items + id] = length;
     BARRIER();
     if (lane == 0 && token < p.tokens) {
         GLOBAL const f32 *totals = (GLOBAL const f32 *)(work + p.at_totals) + (i64)g * 2;
@@ -176,7 +173,7 @@ KERNEL(ckv_bound, BOUND_GROUP)
         length = 0.0f;
         for (i32 i = 0; i < 16; i++) {
             all = all + part[id + i];
-            length = length + part[BOUND_GROUP + id + i];
+            length = length + part[items + id + i];
         }
         if (top != NO_EXPONENT) {
             const i32 e = top + group_base(packed, g, p);
@@ -194,6 +191,19 @@ KERNEL(ckv_bound, BOUND_GROUP)
     }
     report(work, p, bad);
 }
+
+#define BOUND(name, count)                                                                                             \
+    KERNEL(name, BOUND_ITEMS(count))                                                                                   \
+    (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *work, const ckv_params p)                             \
+    {                                                                                                                  \
+        LOCAL_ARRAY(f32, rows, (count)*BOUND_PITCH);                                                                   \
+        LOCAL_ARRAY(i32, exponents, BOUND_PITCH);                                                                      \
+        LOCAL_ARRAY(i32, tops, BOUND_ITEMS(count));                                                                    \
+        bound(value, packed, work, count, rows, exponents, tops, p);                                                   \
+    }
+BOUND(ckv_bound_4, 4)
+BOUND(ckv_bound_8, 8)
+BOUND(ckv_bound_16, 16)
 
 /* Grid: (Hkv).  The rows that a selection by the bounds gave stage 2: the first list. */
 KERNEL(ckv_list_best, SELECT_GROUP)(GLOBAL u8 *work, const ckv_params p)

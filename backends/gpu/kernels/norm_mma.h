@@ -160,7 +160,8 @@ FUNCTION void norm_mma(GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u
     report(work, p, bad);
 }
 
-/* Grid: (row tiles, Hkv).  `tiles` such that a lane's limbs are at most 64 registers. */
+/* Grid: (row tiles, Hkv).  `tiles` such that a lane's limbs are at most 64 registers; names
+ * that end in x1 have one where there could be two. */
 #define NORM_MMA(name, steps, tiles, resident)                                                                         \
     KERNEL_RESIDENT(name, MMA_GROUP, resident)                                                                         \
     (GLOBAL const u8 *value, GLOBAL const u8 *packed, GLOBAL u8 *norm, GLOBAL u8 *work, const ckv_params p)            \
@@ -181,6 +182,10 @@ NORM_MMA(ckv_norm_mma_64, 2, 2, 3)
 NORM_MMA(ckv_norm_mma_96, 3, 2, 3)
 NORM_MMA(ckv_norm_mma_128, 4, 2, 3)
 NORM_MMA(ckv_norm_mma_256, 8, 1, 2)
+NORM_MMA(ckv_norm_mma_32x1, 1, 1, 3)
+NORM_MMA(ckv_norm_mma_64x1, 2, 1, 3)
+NORM_MMA(ckv_norm_mma_96x1, 3, 1, 3)
+NORM_MMA(ckv_norm_mma_128x1, 4, 1, 3)
 
 #endif
 #endif

@@ -3,17 +3,12 @@
 #ifndef CKV_GPU_TILES_H
 #define CKV_GPU_TILES_H
 
-/* score.h */
-#ifndef SCORE_KEYS
-#define SCORE_KEYS 128
-#endif
+/* score.h; the widths of its kernels are in their names */
+#define SCORE_KEYS_MAX 256
 #define SCORE_ROWS 32
 #define REDUCE_GROUP 64
 
 /* norm_*.h: rows of V in a work-group.  A wave of a matrix route has tiles of 16 rows. */
-#ifndef NORM_INT_ROWS
-#define NORM_INT_ROWS 16
-#endif
 #define DOT4_ROWS 8
 #define MMA_WARPS 4
 #define MMA_ROWS(tiles) (16 * MMA_WARPS * (tiles))
@@ -26,7 +21,7 @@
 
 /* bound.h */
 #define BOUND_GROUP 128
-#define BOUND_ROWS 8
+#define BOUND_ITEMS(rows) (16 * (rows))
 
 /* compact.h */
 #define COMPACT_GROUP 128
