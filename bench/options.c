@@ -5,6 +5,7 @@
 #include "lib/sizes.h"
 #include "shapes.h"
 #include "tools/message.h"
+#include "values.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -35,108 +36,62 @@ enum key {
 
 /* ------------------------------------------------------------------ values */
 
-static error_t wrong(const char *option, const char *value, const char *wanted)
-{
-    message_error("%s: '%s': wanted %s", option, value, wanted);
-    return EINVAL;
-}
-
-static error_t read_integer(const char *option, const char *text, int64_t least, int64_t most, bool units,
-                            int64_t *value)
-{
-    char wanted[120], *end = NULL;
-    int64_t read = 0;
-    bool good = isdigit((unsigned char)text[0]);
-
-    errno = 0;
-    if (good)
-        read = strtoll(text, &end, 10);
-    good = good && errno == 0 && read <= most;
-    if (good && units && (*end == 'K' || *end == 'k')) {
-        read *= 1024;
-        end++;
-    }
-    if (good && *end == '\0' && read >= least && read <= most) {
-        *value = read;
-        return 0;
-    }
-    snprintf(wanted, sizeof wanted, "an integer from %" PRId64 " to %" PRId64 "%s", least, most,
-             units ? ", K standing for 1024" : "");
-    return wrong(option, text, wanted);
-}
-
 static error_t read_seconds(const char *option, const char *text, double *seconds)
 {
     char *end = NULL;
     double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : -1;
 
     if (end == NULL || end == text || *end != '\0' || !(value >= 0 && value <= 3600))
-        return wrong(option, text, "seconds from 0 to 3600");
+        return values_wrong(option, text, "seconds from 0 to 3600");
     *seconds = value;
     return 0;
 }
 
-static error_t add_tokens(struct bench_options *options, const char *text)
+static error_t add_tokens(void *of, const char *text)
 {
-    return read_integer("--tokens", text, LEAST_TOKENS, CKV_LIMIT_TOKENS, true,
-                        &options->tokens[options->token_count++]);
+    struct bench_options *options = of;
+
+    return values_integer("--tokens", text, LEAST_TOKENS, CKV_LIMIT_TOKENS, true,
+                          &options->tokens[options->token_count++]);
 }
 
-static error_t add_keep(struct bench_options *options, const char *text)
+static error_t add_keep(void *of, const char *text)
 {
+    struct bench_options *options = of;
     ckv_ratio *keep = &options->keeps[options->keep_count++];
 
     if (ckv_ratio_parse(text, keep) == CKV_OK && keep->numerator > 0 && keep->numerator < keep->denominator)
         return 0;
-    return wrong("--keep", text, "a decimal number between 0 and 1, at most 12 digits after the point");
+    return values_wrong("--keep", text, "a decimal number between 0 and 1, at most 12 digits after the point");
 }
 
-static error_t add_stage(struct bench_options *options, const char *text)
+static error_t add_stage(void *of, const char *text)
 {
+    struct bench_options *options = of;
+
     for (int stage = 0; stage < BENCH_STAGES; stage++) {
         if (strcmp(text, bench_stages[stage]) == 0) {
             options->stages[stage] = true;
             return 0;
         }
     }
-    return wrong("--stages", text, "score, norm, select, compact or layer");
+    return values_wrong("--stages", text, "score, norm, select, compact or layer");
 }
 
-static error_t add_subject(struct bench_options *options, const char *text)
+static error_t add_subject(void *of, const char *text)
 {
+    struct bench_options *options = of;
+
     if (strcmp(text, "all") != 0) {
         if (!shapes_is_shipped(text) && !shapes_is_path(text))
-            return wrong("--shapes", text,
-                         "Llama-3.1-8B, Mistral-7B, Qwen2.5-32B, Llama-3.2-1B, SmolLM2-135M, all, or a file");
+            return values_wrong("--shapes", text,
+                                "Llama-3.1-8B, Mistral-7B, Qwen2.5-32B, Llama-3.2-1B, SmolLM2-135M, all, or a file");
         options->subjects[options->subject_count++] = text;
         return 0;
     }
     for (size_t i = 0; shapes_shipped[i] != NULL && options->subject_count < BENCH_MOST; i++)
         options->subjects[options->subject_count++] = shapes_shipped[i];
     return 0;
-}
-
-/* A comma-separated list; `count` is where `add` keeps its length, or NULL. */
-static error_t read_list(const char *option, char *text, struct bench_options *options, const size_t *count,
-                         error_t (*add)(struct bench_options *, const char *))
-{
-    char *at = text;
-
-    for (;;) {
-        char *comma = strchr(at, ',');
-        error_t status;
-
-        if (count != NULL && *count == BENCH_MOST) {
-            message_error("%s: more than %d entries, wanted at most as many", option, BENCH_MOST);
-            return EINVAL;
-        }
-        if (comma != NULL)
-            *comma = '\0';
-        status = at[0] == '\0' ? wrong(option, at, "a list without empty entries") : add(options, at);
-        if (status != 0 || comma == NULL)
-            return status;
-        at = comma + 1;
-    }
 }
 
 static error_t read_dtype(const char *text, ckv_dtype *dtype)
@@ -152,29 +107,7 @@ static error_t read_dtype(const char *text, ckv_dtype *dtype)
             return 0;
         }
     }
-    return wrong("--dtype", text, "f32, f16 or bf16");
-}
-
-static error_t read_backend(const char *text, struct options *run)
-{
-    char *colon;
-
-    free(run->backend);
-    run->device = NULL;
-    run->backend_text = text;
-    run->backend = strdup(text);
-    if (run->backend == NULL) {
-        message_error("--backend: '%s': out of memory", text);
-        return EINVAL;
-    }
-    colon = strchr(run->backend, ':');
-    if (colon != NULL) {
-        *colon = '\0';
-        run->device = colon + 1;
-    }
-    if (run->backend[0] == '\0' || (colon != NULL && colon[1] == '\0'))
-        return wrong("--backend", text, "NAME or NAME:DEVICE, such as auto, ref or cpu:0");
-    return 0;
+    return values_wrong("--dtype", text, "f32, f16 or bf16");
 }
 
 /* ------------------------------------------------------------------ the parser */
@@ -273,25 +206,25 @@ static error_t parse(int key, char *text, struct argp_state *state)
 
     switch (key) {
     case KEY_SHAPES:
-        return read_list("--shapes", text, options, &options->subject_count, add_subject);
+        return values_list("--shapes", text, &options->subject_count, BENCH_MOST, add_subject, options);
     case KEY_TOKENS:
-        return read_list("--tokens", text, options, &options->token_count, add_tokens);
+        return values_list("--tokens", text, &options->token_count, BENCH_MOST, add_tokens, options);
     case KEY_KEEP:
-        return read_list("--keep", text, options, &options->keep_count, add_keep);
+        return values_list("--keep", text, &options->keep_count, BENCH_MOST, add_keep, options);
     case KEY_STAGES:
         given->stages = true;
-        return read_list("--stages", text, options, NULL, add_stage);
+        return values_list("--stages", text, NULL, BENCH_MOST, add_stage, options);
     case KEY_DTYPE:
         return read_dtype(text, &options->dtype);
     case KEY_BACKEND:
-        return read_backend(text, &options->run);
+        return values_backend(text, &options->run);
     case KEY_THREADS:
-        status = read_integer("--threads", text, 1, CKV_LIMIT_THREADS, false, &value);
+        status = values_integer("--threads", text, 1, CKV_LIMIT_THREADS, false, &value);
         options->run.threads = (int32_t)value;
         return status;
     case KEY_REPEATS:
         given->repeats = true;
-        status = read_integer("--repeats", text, 1, 1000, false, &value);
+        status = values_integer("--repeats", text, 1, 1000, false, &value);
         options->effort.repeats = (size_t)value;
         return status;
     case KEY_MIN_TIME:

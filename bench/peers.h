@@ -7,8 +7,8 @@
  * select   std::nth_element over (score, position), std::sort of what is kept
  * compact  one memcpy of as many bytes, without any gather
  *
- * Threads share out whole blocks, each calling OpenBLAS on one thread: measured faster
- * than OpenBLAS's own threads, since a block is summed while it is in the cache.
+ * Threads share out whole blocks, each calling OpenBLAS on one thread, so that a block is summed
+ * by the thread that has it in its cache.
  */
 #ifndef CKV_BENCH_PEERS_H
 #define CKV_BENCH_PEERS_H

@@ -2,6 +2,7 @@
 /* The figures that the library is tuned for, on one layer's shape. */
 #include "bench.h"
 
+#include "threads.h"
 #include "tools/message.h"
 
 #include <inttypes.h>
@@ -211,12 +212,98 @@ static bool norm_layer(struct bench *bench, const struct shape *shape, int64_t s
     return good;
 }
 
-/* The layer's floor, and what it is made of. */
+/* ------------------------------------------------------------------ rows read alone */
+
+#define AHEAD 12 /* rows asked for before they are read, as compaction does */
+
+static volatile uint64_t sink;
+
+static uint64_t read_row(const struct bench *bench, const ckv_tensor *tensor, int64_t head, int64_t row)
+{
+    const char *at = (const char *)tensor->data + head * tensor->stride[0] + row * tensor->stride[1];
+
+    return bench->limits.isa->read((const uint64_t *)(const void *)at,
+                                   (size_t)(tensor->shape[2] * tensor->stride[2]) / sizeof(uint64_t));
+}
+
+static void ask_for_row(const ckv_tensor *tensor, int64_t head, int64_t row)
+{
+#ifdef __GNUC__
+    const char *at = (const char *)tensor->data + head * tensor->stride[0] + row * tensor->stride[1];
+
+    for (int64_t byte = 0; byte < tensor->shape[2] * tensor->stride[2]; byte += 64)
+        __builtin_prefetch(at + byte);
+#else
+    (void)tensor;
+    (void)head;
+    (void)row;
+#endif
+}
+
+/* What reads the kept rows of one tensor, of some heads. */
+struct reading {
+    const struct prepared *prepared;
+    const struct stages *stages;
+    const ckv_tensor *tensor;
+};
+
+static void read_head(void *argument, int64_t head, int32_t worker)
+{
+    const struct reading *reading = argument;
+    int64_t budget = reading->stages->chosen.info.budget;
+    const int32_t *rows = reading->stages->chosen.selection.positions + head * budget;
+    uint64_t total = 0;
+
+    (void)worker;
+    for (int64_t i = 0; i < budget; i++) {
+        if (i + AHEAD < budget)
+            ask_for_row(reading->tensor, head, rows[i + AHEAD]);
+        total ^= read_row(reading->prepared->bench, reading->tensor, head, rows[i]);
+    }
+    sink = total;
+}
+
+/* The part of compaction that nothing spares: the kept rows are read, and no more. */
+static bool read_kept(void *argument)
+{
+    struct reading *reading = argument;
+    const struct layer *layer = &reading->prepared->subject.layer;
+
+    reading->tensor = &layer->key;
+    threads_run(reading->prepared->bench->threads, layer->kv_heads, read_head, reading);
+    reading->tensor = &layer->value;
+    threads_run(reading->prepared->bench->threads, layer->kv_heads, read_head, reading);
+    return true;
+}
+
+static bool read_target(struct prepared *prepared, struct stages *stages, const char *what)
+{
+    struct bench *bench = prepared->bench;
+    struct reading reading = {prepared, stages, NULL};
+    struct timed items[2] = {{.run = stages_run[BENCH_COMPACT], .argument = stages},
+                             {.run = read_kept, .argument = &reading}};
+
+    for (int i = 0; i < 2; i++) {
+        items[i].before = limits_clear_caches;
+        items[i].before_argument = &bench->limits;
+    }
+    bench_note(prepared, "kept rows read alone");
+    if (!timing_measure(items, 2, &bench->options.effort))
+        return false;
+    against(prepared, stages, what, &items[0].times, "kept rows read, not written", items[1].times.median, true);
+    return true;
+}
+
+/* ------------------------------------------------------------------ the long layer */
+
+/* The layer's floor with every norm and with those that were computed, and what it is made of. */
 static void layer_target(struct prepared *prepared, struct stages *stages, const struct row *row)
 {
     const struct limits *limits = &prepared->bench->limits;
-    struct label what = label_of("whole layer", prepared->subject.layer.tokens, ", keep 0.4");
+    const struct layer *layer = &prepared->subject.layer;
+    struct label what = label_of("whole layer", layer->tokens, ", keep 0.4");
     double floors[3];
+    double share = (double)stages->run.exact_norms / ((double)layer->kv_heads * (double)layer->tokens);
     char text[160];
 
     for (int stage = BENCH_SCORE; stage <= BENCH_SELECT; stage++) {
@@ -228,6 +315,9 @@ static void layer_target(struct prepared *prepared, struct stages *stages, const
     snprintf(text, sizeof text, "floors, ms: score %.1f, every norm %.0f, select %.2f", floors[0], floors[1],
              floors[2]);
     against(prepared, stages, what.text, &row->times, text, row->floor, true);
+    snprintf(text, sizeof text, "floors, ms: score %.1f, %.0f%% of the norms %.0f, select %.2f", floors[0], 100 * share,
+             share * floors[1], floors[2]);
+    against(prepared, stages, what.text, &row->times, text, 1e-3 * (floors[0] + share * floors[1] + floors[2]), true);
 }
 
 static bool long_layer(struct bench *bench, const struct shape *shape, int64_t scale)
@@ -251,6 +341,7 @@ static bool long_layer(struct bench *bench, const struct shape *shape, int64_t s
     good = good && bench_row(&prepared, &stages, BENCH_COMPACT, &compaction);
     if (good)
         against_both(&prepared, &stages, moved.text, &compaction);
+    good = good && read_target(&prepared, &stages, moved.text);
     stages_close(&stages);
     prepared_close(&prepared);
     return good;

@@ -7,9 +7,12 @@
 #ifndef CKV_LIB_BACKEND_H
 #define CKV_LIB_BACKEND_H
 
+#include "identity.h"
 #include "plan.h"
 #include "projection.h"
 #include "tensor.h"
+
+typedef enum ckv_stage { CKV_SCORE, CKV_NORM, CKV_SELECT, CKV_COMPACT, CKV_EVICT, CKV_STAGES } ckv_stage;
 
 /* A checked ckv_selection. */
 typedef struct ckv_kept {
@@ -47,6 +50,11 @@ typedef struct ckv_device_stages {
     /* The projection on the device, from the host's: p->packed. */
     ckv_status (*open_projection)(ckv_projection *projection);
     void (*close_projection)(ckv_projection *projection);
+
+    /* One stage on copies of the inputs, which are on the host and fit it: seconds of each
+     * repeat, by the device's events. */
+    ckv_status (*measure)(const ckv_plan *plan, ckv_stage stage, const ckv_inputs *inputs, int32_t repeats,
+                          double *seconds);
 } ckv_device_stages;
 
 /* What "auto" tries first; equal ranks in the order of the registry. */
@@ -76,6 +84,10 @@ typedef struct ckv_backend {
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
 
+    /* Optional: what the context's device is, as the vendor spells it (lib/identity.c makes
+     * one spelling of several); zeroed before.  Without it no tuning file is used. */
+    void (*identify)(const ckv_context *context, ckv_device_identity *identity);
+
     /* What may be tuned; of the functions, `allowed` is optional and says what the device
      * cannot run, `model` gives the value for want of a better one. */
     const ckv_tunable *tunables;
@@ -83,6 +95,8 @@ typedef struct ckv_backend {
     int (*tunable_allowed)(const ckv_context *context, int32_t index, int32_t value);
     int32_t (*tunable_model)(const ckv_context *context, const ckv_problem *problem, int32_t index);
     void (*apply_parameters)(ckv_context *context); /* optional: those of CKV_TUNE_CONTEXT are settled */
+    /* Optional: seconds of a stage with the plan's parameters, by counted work; 0: unknown. */
+    double (*estimate)(const ckv_plan *plan, ckv_stage stage);
 
     /* Optional pair: the projection in a layout of the backend's own, made once with
      * it; size 0 on overflow. */

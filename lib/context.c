@@ -13,6 +13,7 @@
 #include "registry.h"
 #include "sizes.h"
 #include "status.h"
+#include "tuning_store.h"
 #include "version.h"
 
 const char *ckv_version(void)
@@ -68,6 +69,7 @@ ckv_status ckv_context_draft(ckv_context *draft, const ckv_context_options *opti
 /* Closes what the draft has opened; its own memory is the caller's. */
 static void close_context(ckv_context *context)
 {
+    ckv_tuning_close(context);
     if (context->backend != NULL && context->backend->close_device != NULL)
         context->backend->close_device(context);
     ckv_registry_destroy(context->registry);
@@ -106,6 +108,8 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     status = ckv_dispatch(&draft, &options);
     if (status == CKV_OK)
         status = ckv_tuning_read(&draft, options.parameters);
+    if (status == CKV_OK)
+        status = ckv_tuning_open(&draft);
     if (status == CKV_OK) {
         static const ckv_problem none = {0};
         ckv_tuning_settle(&draft, CKV_TUNE_CONTEXT, &none, &draft.parameters);

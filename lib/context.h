@@ -30,10 +30,11 @@ struct ckv_context {
     int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool;
-    void *native_context;      /* a cl_context, or NULL */
-    ckv_parameters given;      /* by override or environment; source 0: not given */
-    ckv_parameters parameters; /* CKV_TUNE_CONTEXT */
-    int failures;              /* devices tried and not opened */
+    void *native_context;            /* a cl_context, or NULL */
+    ckv_parameters given;            /* by override or environment; source 0: not given */
+    ckv_parameters parameters;       /* CKV_TUNE_CONTEXT */
+    struct ckv_tuning_store *tuning; /* what tuning files hold for this device */
+    int failures;                    /* devices tried and not opened */
     ckv_device_failure failed[CKV_CONTEXT_FAILURES];
 };
 

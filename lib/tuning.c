@@ -10,6 +10,7 @@
 #include "backend.h"
 #include "context.h"
 #include "status.h"
+#include "tuning_store.h"
 
 static int value_index(const ckv_tunable *tunable, int32_t value)
 {
@@ -30,15 +31,28 @@ void ckv_tuning_settle(const ckv_context *context, ckv_tuning_scope scope, const
                        ckv_parameters *parameters)
 {
     const ckv_backend *backend = context->backend;
+    const ckv_tuned *found[CKV_TUNABLES_MAX] = {NULL};
+    uint8_t sources[CKV_TUNABLES_MAX] = {0};
     for (int32_t i = 0; i < backend->tunable_count; i++) {
+        int32_t first = 0;
         if (backend->tunables[i].scope != scope)
             continue;
+        while (backend->tunables[first].scope != scope ||
+               strcmp(backend->tunables[first].stage, backend->tunables[i].stage) != 0)
+            first++;
+        if (first == i) /* one entry for all of a stage */
+            found[i] = ckv_tuning_find(context->tuning, backend->tunables[i].stage, scope, problem, &sources[i]);
         parameters->value[i] = context->given.value[i];
         parameters->source[i] = context->given.source[i];
         if (parameters->source[i] != 0)
             continue;
-        parameters->value[i] = backend->tunable_model(context, problem, i);
-        parameters->source[i] = CKV_SOURCE_MODEL;
+        if (found[first] != NULL) {
+            parameters->value[i] = found[first]->value[i];
+            parameters->source[i] = sources[first];
+        } else {
+            parameters->value[i] = backend->tunable_model(context, problem, i);
+            parameters->source[i] = CKV_SOURCE_MODEL;
+        }
     }
 }
 
@@ -200,6 +214,7 @@ ckv_status ckv_tunable_query(const ckv_context *context, int32_t index, ckv_tuna
     known.count = tunable->count;
     known.values = tunable->values;
     known.labels = tunable->labels;
+    known.scope = (int32_t)tunable->scope;
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_tunable_info, labels) + sizeof known.labels,
                             "info");
 }

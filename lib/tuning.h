@@ -4,8 +4,8 @@
  *
  * A backend declares its tunables as data, in its table.  Their values are settled once:
  * those of a context when it is created, those of a projection and of a plan likewise,
- * each by the first of these that knows one: the caller's override, the environment, the
- * backend's own model of the device.  Run calls only read them.
+ * each by the first of these that knows one: the caller's override, the environment, tuning
+ * files (tuning_store.h), the backend's own model of the device.  Run calls only read them.
  */
 #ifndef CKV_LIB_TUNING_H
 #define CKV_LIB_TUNING_H
@@ -23,7 +23,11 @@ typedef struct ckv_problem {
 } ckv_problem;
 
 /* What a value is settled with, and holds for. */
-typedef enum ckv_tuning_scope { CKV_TUNE_CONTEXT, CKV_TUNE_PROJECTION, CKV_TUNE_PLAN } ckv_tuning_scope;
+typedef enum ckv_tuning_scope {
+    CKV_TUNE_CONTEXT = CKV_SCOPE_CONTEXT,
+    CKV_TUNE_PROJECTION = CKV_SCOPE_PROJECTION,
+    CKV_TUNE_PLAN = CKV_SCOPE_PLAN
+} ckv_tuning_scope;
 
 typedef struct ckv_tunable {
     const char *stage;   /* whose time it changes: "score", "norm", "select", "compact", "evict", "all" */

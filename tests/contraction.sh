@@ -22,6 +22,7 @@ sed 's/pooled = pooled \* plan->pool_inverse;/sum[i] = sum[i] + pooled * plan->p
 build() {
     from=$1
     shift
+    set -- "$@" "$top_builddir/backends/cpu_sources.c"
     for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done

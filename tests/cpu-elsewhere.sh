@@ -12,6 +12,7 @@
 build() {
     output=$1 compiler=$2
     shift 2
+    set -- "$@" "$top_builddir/backends/cpu_sources.c"
     for folder in . include lib backends/ref backends/cpu; do
         set -- "$@" "-I$top_srcdir/$folder"
     done

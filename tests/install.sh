@@ -65,6 +65,21 @@ if [ -n "$(find "$root" -name libckv.a)" ]; then
     expect "the static example prints the same" same_static
 fi
 
+# The shipped tuning file is found beside the library, wherever that was moved.
+finds_tuning() {
+    lib=$(dirname "$(find "$root" -name libckv.so)")
+    CKV_TUNE_CACHE=$work/none.json LD_LIBRARY_PATH=$lib "$(find "$root" -path '*/bin/ckv')" info >"$work/info" || return 1
+    cat "$work/info"
+    shipped=$(sed -n 's/^shipped *//p' "$work/info")
+    case $shipped in "$root"/*/tuning/defaults.json) [ -f "$shipped" ] ;; *) return 1 ;; esac
+}
+if [ -n "$(find "$root" -path '*/bin/ckv')" ]; then
+    expect "the installed library finds its tuning file" finds_tuning
+    mv "$(find "$root" -name defaults.json)" "$work/"
+    refuse "without it there is none" finds_tuning
+    mv "$work/defaults.json" "$(find "$root" -type d -name tuning)/"
+fi
+
 # Modules stand beside the library, and are found there wherever the tree is moved.
 if [ -n "$CKV_MODULES" ]; then
     with_modules() {

@@ -25,7 +25,8 @@ start_library() {
     rm -rf "$work/library"
     mkdir -p "$work/library/backends" &&
         cp -R "$top_srcdir/include" "$top_srcdir/lib" "$work/library" &&
-        cp -R "$top_srcdir/backends/ref" "$top_srcdir/backends/cpu" "$work/library/backends" && chmod -R u+w "$work/library"
+        cp -R "$top_srcdir/backends/ref" "$top_srcdir/backends/cpu" "$work/library/backends" &&
+        cp "$top_builddir/backends/cpu_sources.c" "$work/library/lib" && chmod -R u+w "$work/library"
 }
 
 # Builds it: $work/library/libckv.so.0.  Objects that are there stay: remove those of what was changed.
@@ -42,7 +43,7 @@ build_library() {
             $CC -std=gnu11 -O1 -w -ffp-contract=off -DCKV_WITHOUT_GPU -fPIC -c -o "$object" "$@" "$source" || return
     done
     # shellcheck disable=SC2086
-    $CC -shared -o "$work/library/libckv.so.0" "$work"/library/lib/*.o "$work"/library/backends/*/*.o -lm -lpthread
+    $CC -shared -Wl,--no-undefined -o "$work/library/libckv.so.0" "$work"/library/lib/*.o "$work"/library/backends/*/*.o -lm -lpthread
 }
 
 # no_barrier N: a filter that drops the nth barrier of a file.

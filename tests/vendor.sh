@@ -1,5 +1,5 @@
 #!/bin/sh
-# Our declarations of CUDA, HIP and OpenCL say what the vendors' own headers say, where
+# Our declarations of CUDA, HIP, OpenCL and jansson say what their own headers say, where
 # those are installed.
 # SPDX-License-Identifier: Apache-2.0
 . "$top_srcdir/tests/tap.sh"
@@ -36,4 +36,14 @@ vendor() {
 vendor cuda "$VENDOR_CUDA" "$VENDOR_CUDA_CPPFLAGS" CU_MEMORYTYPE_HOST CUdeviceptr cuInit
 vendor hip "$VENDOR_HIP" "$VENDOR_HIP_CPPFLAGS" hipErrorNoDevice hipDevice_t hipInit
 vendor opencl "$VENDOR_OPENCL" "$VENDOR_OPENCL_CPPFLAGS" CL_CONTEXT_DEVICES cl_int clFinish
+
+lists=$top_srcdir/lib
+# shellcheck disable=SC2086
+if echo '#include <jansson.h>' | $CC $JANSSON_CFLAGS -E -o /dev/null -x c - 2>/dev/null; then
+    expect "jansson: our declarations are its own" agree jansson "$JANSSON_CFLAGS" "$lists"
+    control jansson "$JANSSON_CFLAGS" "another value" "s/^CONSTANT(JSON_REAL, .*/CONSTANT(JSON_REAL, 77)/" jansson.def
+    control jansson "$JANSSON_CFLAGS" "another prototype" "/^FUNCTION([a-z_ *]*, json_array_size,/s/))/, int more))/" jansson.def
+else
+    skip_one jansson "its header was not found"
+fi
 finish

@@ -9,15 +9,31 @@
 #include <string.h>
 #include <time.h>
 
+/* A tuning file that cannot be used whole changes no result: said once. */
+static void warn_of_tuning(const ckv_context *context)
+{
+    static bool warned;
+    ckv_tuning_info info = {.struct_size = sizeof info};
+
+    if (!warned && ckv_tuning_status(context, &info) == CKV_OK && info.trouble) {
+        message_warning("tuning file %s", info.reason);
+        warned = true;
+    }
+}
+
 ckv_status command_open(const struct options *options, ckv_context **context)
 {
     ckv_context_options wanted;
+    ckv_status status;
 
     ckv_context_options_init(&wanted);
     wanted.backend = options->backend;
     wanted.device = options->device;
     wanted.threads = options->threads;
-    return ckv_context_create(&wanted, context);
+    status = ckv_context_create(&wanted, context);
+    if (status == CKV_OK)
+        warn_of_tuning(*context);
+    return status;
 }
 
 ckv_context *command_context(const struct options *options)

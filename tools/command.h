@@ -23,6 +23,8 @@ int command_verify(int argc, char **argv);
 
 /* The context that the options ask for; says nothing. */
 ckv_status command_open(const struct options *options, ckv_context **context);
+int command_tune(int argc, char **argv);
+int command_tune_worker(int argc, char **argv); /* what command_tune starts */
 
 /* NULL after one error line. */
 ckv_context *command_context(const struct options *options);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ckv info: version, build, backends and devices, which is chosen and why others are not. */
+/* ckv info: version, build, backends and devices, which is chosen and why others are not,
+ * tuning. */
 #include "command.h"
 
+#include "info_tuning.h"
 #include "message.h"
 
 #include <jansson.h>
@@ -100,7 +102,7 @@ static bool print_table(const ckv_context *context, const struct options *option
     }
     if (context == NULL)
         printf("\nnothing chosen: %s\n", error);
-    return true;
+    return context == NULL || info_print_tuning(context);
 }
 
 static json_t *build_object(void)
@@ -144,6 +146,13 @@ static bool print_json(const ckv_context *context, const struct options *options
         good = row(context, i, &info);
         if (good)
             json_array_append_new(rows, row_object(&info));
+    }
+    if (good && context != NULL) {
+        json_t *tuning = info_tuning_object(context);
+
+        good = tuning != NULL;
+        if (good)
+            json_object_set_new(object, "tuning", tuning);
     }
     if (good && (json_dumpf(object, stdout, JSON_INDENT(2)) != 0 || putchar('\n') == EOF)) {
         message_error("JSON report: cannot be written");

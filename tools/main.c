@@ -21,6 +21,7 @@ static const char help[] =
     "  ckv select IN.safetensors -o OUT.safetensors   kept entries from given attention and norm\n"
     "  ckv info                                       version, build, backends and devices\n"
     "  ckv bench                                      how fast this machine runs the stages\n"
+    "  ckv tune                                       find what is fastest on this device, and keep it\n"
     "  ckv verify                                     every backend against the reference, bit for bit\n"
     "\n"
     "  ckv COMMAND --help    the options of a command, with their defaults\n"
@@ -34,9 +35,13 @@ static const struct {
     char *shown; /* in usage lines */
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"evict", (char[]){"ckv evict"}, command_evict},    {"select", (char[]){"ckv select"}, command_select},
-    {"info", (char[]){"ckv info"}, command_info},       {"bench", (char[]){"ckv bench"}, command_bench},
+    {"evict", (char[]){"ckv evict"}, command_evict},
+    {"select", (char[]){"ckv select"}, command_select},
+    {"info", (char[]){"ckv info"}, command_info},
+    {"bench", (char[]){"ckv bench"}, command_bench},
+    {"tune", (char[]){"ckv tune"}, command_tune},
     {"verify", (char[]){"ckv verify"}, command_verify},
+    {"tune-worker", (char[]){"ckv tune-worker"}, command_tune_worker},
 };
 
 static void print_version(FILE *stream, struct argp_state *state)
@@ -72,7 +77,7 @@ int main(int argc, char **argv)
     argp_err_exit_status = EXIT_USAGE;
     atexit(output_remove_unfinished); /* a library that ends the process, such as OpenMP's, leaves nothing behind */
     if (argc < 2) {
-        message_error("no command, wanted evict, select, info, bench or verify; see ckv --help");
+        message_error("no command, wanted evict, select, info, bench, tune or verify; see ckv --help");
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "-?") == 0) {
@@ -90,6 +95,6 @@ int main(int argc, char **argv)
             return finish(commands[i].run(argc - 1, argv + 1));
         }
     }
-    message_error("'%s': no such command, wanted evict, select, info, bench or verify; see ckv --help", argv[1]);
+    message_error("'%s': no such command, wanted evict, select, info, bench, tune or verify; see ckv --help", argv[1]);
     return EXIT_USAGE;
 }

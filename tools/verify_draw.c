@@ -96,7 +96,7 @@ static ckv_ratio share(struct draw *r)
     return ratio;
 }
 
-static void draw_policy(struct verify_problem *p, struct draw *r)
+static void draw_policy(struct verify_problem *p, bool tame, struct draw *r)
 {
     const int64_t tokens = p->axis[VERIFY_TOKENS];
     ckv_policy *policy = &p->policy;
@@ -129,7 +129,7 @@ static void draw_policy(struct verify_problem *p, struct draw *r)
     default:
         break;
     }
-    if (draw_between(r, 0, 4) == 0)
+    if (!tame && draw_between(r, 0, 3) == 0)
         policy->scale = ckv_float(draw_element(r, CKV_F32, -40, 39) & ~CKV_SIGN_BIT);
     policy->window = (int32_t)draw_between(r, 1, draw_between(r, 0, 3) == 0 ? 60 : 12);
     policy->recent = (int32_t)draw_between(r, -1, draw_between(r, 0, 4) == 0 ? tokens + 3 : 10);
@@ -164,12 +164,12 @@ static void put(const struct verify_problem *p, enum verify_input input, int64_t
 
 enum { ANY, ONE_NUMBER, CONSTANT_ROWS, FEW_ROWS, OUTLIER_CHANNELS, SPARSE, FEW_SPECIALS, MANY_SPECIALS, VALUES };
 
-static void draw_values(const struct verify_problem *p, enum verify_input input, struct draw *r)
+static void draw_values(const struct verify_problem *p, enum verify_input input, bool tame, struct draw *r)
 {
     static const int ranges[][2] = {{-4, 1}, {-4, 1}, {-4, 1}, {-12, 3}, {-45, 45}, {-126, 127}, {-3, -3}};
-    const int *range = ranges[draw_between(r, 0, 6)];
+    const int *range = ranges[tame ? 0 : draw_between(r, 0, 6)];
     const ckv_dtype dtype = p->dtype[input];
-    const int kind = draw_between(r, 0, 2) == 0 ? (int)draw_between(r, 0, VALUES - 1) : ANY;
+    const int kind = !tame && draw_between(r, 0, 1) == 0 ? (int)draw_between(r, 0, VALUES - 1) : ANY;
     uint64_t row_seed = draw_next(r), channel_seed = draw_next(r);
     uint32_t one = draw_element(r, dtype, range[0], range[1]);
     int64_t extent[3], row = 0;
@@ -258,10 +258,13 @@ static void draw_memory(struct verify_problem *p, struct draw *r)
 bool verify_draw(struct verify_problem *p, uint64_t seed, uint64_t number)
 {
     struct draw r = draw_seed(seed ^ number * UINT64_C(0xd1342543de82ef95));
+    /* Half of the problems have numbers like a model's: wrong roundings show where attention is spread
+     * over many keys, and hardly where it is all on one. */
+    bool tame = draw_between(&r, 0, 1) == 0;
 
     memset(p, 0, sizeof *p);
     draw_axes(p, &r, number);
-    draw_policy(p, &r);
+    draw_policy(p, tame, &r);
     draw_memory(p, &r);
     for (int i = 0; i < VERIFY_INPUTS; i++) {
         const enum verify_input input = (enum verify_input)i;
@@ -275,7 +278,7 @@ bool verify_draw(struct verify_problem *p, uint64_t seed, uint64_t number)
         if (own)
             draw_scores(p, input, &r);
         else
-            draw_values(p, input, &r);
+            draw_values(p, input, tame, &r);
         if (!verify_settle(p, input))
             return false;
     }

@@ -276,6 +276,7 @@ int verify_gate_run(struct verify_gate *gate)
         if (gate->culprit == NULL)
             gate->number++;
     }
+    gate->broken = status != EXIT_DONE;
     if (status == EXIT_DONE && gate->culprit != NULL)
         status = settle(gate);
     progress_wipe();

@@ -13,6 +13,7 @@ struct verify_gate {
     struct verify_digest *digest;
     uint64_t problems; /* that the reference has solved */
     double seconds;
+    bool broken; /* the run ended early, by no target's finding */
 
     /* What ended it early. */
     struct verify_target *culprit; /* NULL: nothing */

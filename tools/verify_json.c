@@ -87,7 +87,7 @@ static json_t *digest_object(const struct verify_gate *gate)
     json_t *object;
     char text[VERIFY_DIGEST];
 
-    if (gate->digest == NULL || gate->culprit != NULL)
+    if (gate->digest == NULL || gate->culprit != NULL || gate->broken)
         return json_null();
     verify_digest_text(gate->digest, text);
     object = json_object();

@@ -138,10 +138,12 @@ static void mix(struct verify_target *target, const ckv_context *device, int32_t
             int32_t value = (at - 1 + index) % info.count;
             size_t used = strlen(text);
 
-            while (!ckv_tunable_allows(device, index, info.values[value]))
+            for (int32_t tries = 1; tries < info.count && !ckv_tunable_allows(device, index, info.values[value]);
+                 tries++)
                 value = (value + 1) % info.count;
             value_text(&info, value, one, sizeof one);
-            if (index != fixed && used + strlen(one) + 2 < VERIFY_PARAMETERS)
+            if (index != fixed && ckv_tunable_allows(device, index, info.values[value]) &&
+                used + strlen(one) + 2 < VERIFY_PARAMETERS)
                 snprintf(text + used, VERIFY_PARAMETERS - used, "%s%s", used == 0 ? "" : ",", one);
         }
     }

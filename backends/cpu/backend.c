@@ -6,6 +6,7 @@
 #include "cpu.h"
 #include "evict.h"
 #include "gram.h"
+#include "identity.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
 #include "tunables.h"
@@ -132,11 +133,13 @@ const ckv_backend ckv_backend_cpu = {
     .device_reason = device_reason,
     .device_rank = device_rank,
     .open_device = open_device,
+    .identify = ckv_cpu_identify,
     .tunables = ckv_cpu_tunables,
     .tunable_count = CKV_CPU_TUNABLES,
     .tunable_allowed = ckv_cpu_tunable_allowed,
     .tunable_model = ckv_cpu_tunable_model,
     .apply_parameters = apply_parameters,
+    .estimate = ckv_cpu_estimate,
     .projection_size = projection_size,
     .projection_pack = projection_pack,
     .workspace_size = workspace_size,

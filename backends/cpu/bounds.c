@@ -14,8 +14,7 @@
 
 #include "factor.h"
 #include "lib/sizes.h"
-
-#define BLOCK 96 /* rows in a work item: a multiple of every kernel's rows at a time */
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -48,11 +47,18 @@ int32_t ckv_cpu_bound_parts(const ckv_plan *plan)
     return parts;
 }
 
+/* Rows in a work item. */
+static int block_of(const ckv_plan *plan)
+{
+    return plan->parameters.value[CKV_CPU_BOUND_BLOCK];
+}
+
 /* One worker needs either at a time. */
 static size_t scratch_size(const ckv_plan *plan)
 {
     size_t factor = ckv_cpu_bounds_scratch(plan);
-    size_t rows = CKV_CPU_ROWS_MAX * CKV_CPU_BOUND_STRIDE * sizeof(float) + BLOCK * sizeof(ckv_cpu_bound);
+    size_t rows =
+        CKV_CPU_ROWS_MAX * CKV_CPU_BOUND_STRIDE * sizeof(float) + (size_t)block_of(plan) * sizeof(ckv_cpu_bound);
     return factor > rows ? factor : rows;
 }
 
@@ -84,7 +90,7 @@ static int lay_out(const ckv_plan *plan, job *j, char *at, size_t *total)
 
 static int64_t blocks_of(const ckv_plan *plan)
 {
-    return (plan->tokens + BLOCK - 1) / BLOCK;
+    return (plan->tokens + block_of(plan) - 1) / block_of(plan);
 }
 
 int ckv_cpu_bound_sizes(const ckv_plan *plan, ckv_cpu_sizes *sizes)
@@ -123,33 +129,35 @@ static void store(const job *j, int64_t g, int64_t row, double bound)
 static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
-    int64_t g = item / blocks_of(j->plan), first = item % blocks_of(j->plan) * BLOCK;
-    int count = j->plan->tokens - first < BLOCK ? (int)(j->plan->tokens - first) : BLOCK;
+    const int block = block_of(j->plan);
+    int64_t g = item / blocks_of(j->plan), first = item % blocks_of(j->plan) * block;
+    int count = j->plan->tokens - first < block ? (int)(j->plan->tokens - first) : block;
     ckv_cpu_bound *rows = (ckv_cpu_bound *)(void *)(j->scratch + (size_t)worker * j->scratch_size);
     const ckv_cpu_bounds *head = &j->heads[g * j->parts];
     if (j->kernels->bound_rows(j->upper == NULL ? NULL : &head->factor, j->value, g, NULL, first, count,
-                               (float *)(void *)(rows + BLOCK), rows) != 0)
+                               (float *)(void *)(rows + block), rows) != 0)
         atomic_fetch_or_explicit(j->flags, CKV_NONFINITE_VALUE, memory_order_relaxed);
     for (int i = 0; i < count && j->upper != NULL; i++)
         store(j, g, first + i, upper_of(head, &rows[i]));
 }
 
-/* Of a list, BLOCK rows that have parts 0 to `part`. */
+/* Of a list, a block of rows that have parts 0 to `part`. */
 static void one_list(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
+    const int block = block_of(j->plan);
     int64_t n = j->plan->tokens, g = item / (blocks_of(j->plan) * j->parts);
     int32_t part = (int32_t)(item / blocks_of(j->plan) % j->parts);
     const int64_t *starts = j->lists->starts + g * (j->parts + 1) + part;
-    int64_t first = starts[0] + item % blocks_of(j->plan) * BLOCK;
-    int count = starts[1] - first < BLOCK ? (int)(starts[1] - first) : BLOCK;
+    int64_t first = starts[0] + item % blocks_of(j->plan) * block;
+    int count = starts[1] - first < block ? (int)(starts[1] - first) : block;
     const int32_t *positions = j->lists->rows + g * n;
     ckv_cpu_bound *rows = (ckv_cpu_bound *)(void *)(j->scratch + (size_t)worker * j->scratch_size);
     double group = (double)j->plan->group, last = 1.0 + (group + 16) * 0x1p-23; /* factor.c */
     if (count <= 0 || part + 1 == j->parts)
         return;
     j->kernels->bound_rows(&j->heads[g * j->parts + part + 1].factor, j->value, g, positions, first, count,
-                           (float *)(void *)(rows + BLOCK), rows);
+                           (float *)(void *)(rows + block), rows);
     for (int i = 0; i < count; i++) {
         double known = (double)j->lists->sums[g * n + positions[first + i]] / group * last;
         store(j, g, positions[first + i], known + upper_of(&j->heads[g * j->parts + part + 1], &rows[i]));

@@ -19,6 +19,7 @@
 #include "bounds.h"
 #include "lib/pipeline.h"
 #include "lib/sizes.h"
+#include "tunables.h"
 
 typedef struct job {
     const ckv_plan *plan;
@@ -83,7 +84,8 @@ int ckv_cpu_skip_sizes(const ckv_plan *plan, size_t *total)
 
 /*
  * In multiply-adds of the norm, measured: what a row's bound takes, and its share of the
- * factors.  Bounds leave out half of the rows that they can; so they must cost far less.
+ * factors.  Bounds leave out half of the rows that they can; so they must cost less by a
+ * factor that is a tunable.
  */
 int ckv_cpu_skip_pays(const ckv_plan *plan)
 {
@@ -92,7 +94,8 @@ int ckv_cpu_skip_pays(const ckv_plan *plan)
     double factors = 4 * dim * dim * dim * ckv_cpu_bound_parts(plan) + 16 * (double)plan->group * dim * dim;
     if (plan->skip == 0 || plan->hidden == 0 || plan->value_dim == 0)
         return 0;
-    return 4 * (ckv_cpu_bound_cost(plan) * n + factors) < (n - (double)ckv_plan_stage2_slots(plan)) * norm;
+    return plan->parameters.value[CKV_CPU_SKIP_FACTOR] * (ckv_cpu_bound_cost(plan) * n + factors) <
+           (n - (double)ckv_plan_stage2_slots(plan)) * norm;
 }
 
 /* The rows that stage 2 keeps by their bounds, by the part that they lack first. */

@@ -35,20 +35,20 @@ typedef struct scratch {
 } scratch;
 
 /* Rows in a work item. */
-static int32_t block_rows(const ckv_plan *plan)
+static int32_t block_of(const ckv_plan *plan)
 {
     return plan->parameters.value[CKV_CPU_NORM_BLOCK];
 }
 
 static int64_t blocks_of(const ckv_plan *plan)
 {
-    return (plan->tokens + block_rows(plan) - 1) / block_rows(plan);
+    return (plan->tokens + block_of(plan) - 1) / block_of(plan);
 }
 
 static int lay_out(const ckv_plan *plan, char *at, scratch *s, size_t *total)
 {
     size_t dv = (size_t)plan->value_dim + CKV_CPU_STEP_MAX; /* the last step may be padded */
-    const size_t block = (size_t)block_rows(plan);
+    const size_t block = (size_t)block_of(plan);
     const size_t sizes[6] = {block * dv * sizeof(float),   dv * sizeof(int16_t),
                              block * dv * sizeof(int16_t), block * CKV_CPU_SUM_LANES * sizeof(int64_t),
                              block * sizeof(int32_t),      block * sizeof(float)};
@@ -88,7 +88,7 @@ static void multiply(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
     int32_t step = j->kernels->norm_step, tile = j->kernels->norm_rows, steps = j->panels.steps;
     int64_t panel_size = (int64_t)steps * j->kernels->norm_columns * step * j->kernels->norm_weight_size;
-    memset(s->sums, 0, (size_t)block_rows(j->plan) * CKV_CPU_SUM_LANES * sizeof *s->sums);
+    memset(s->sums, 0, (size_t)block_of(j->plan) * CKV_CPU_SUM_LANES * sizeof *s->sums);
     for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++)
         for (int64_t i = 0; i < rows; i += tile)
             j->kernels->norm_panel(j->panels.weights + p * panel_size, s->q + i * steps * step, steps,
@@ -111,16 +111,16 @@ static void add_norms(const job *j, int64_t head, int64_t rows, const scratch *s
 
 /* What a work item is about: rows [first, first + count) of KV head g, or of its list, and the
  * query heads of one part. */
-typedef struct block {
+typedef struct piece {
     int64_t g, first, count, head, last_head;
     int ends; /* the group */
-} block;
+} piece;
 
-static block block_of(const job *j, int64_t item)
+static piece piece_of(const job *j, int64_t item)
 {
     const ckv_plan *plan = j->plan;
     int32_t parts = j->lists == NULL ? 1 : j->lists->parts, part;
-    block b = {.g = item / (blocks_of(plan) * parts), .first = item % blocks_of(plan) * block_rows(plan)};
+    piece b = {.g = item / (blocks_of(plan) * parts), .first = item % blocks_of(plan) * block_of(plan)};
     int64_t end = plan->tokens;
     part = (int32_t)(item / blocks_of(plan) % parts);
     if (j->lists != NULL) {
@@ -128,7 +128,7 @@ static block block_of(const job *j, int64_t item)
         b.first += starts[0];
         end = starts[1];
     }
-    b.count = end - b.first < block_rows(plan) ? end - b.first : block_rows(plan);
+    b.count = end - b.first < block_of(plan) ? end - b.first : block_of(plan);
     b.head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part);
     b.last_head = b.g * plan->group + ckv_cpu_part_start(plan, parts, part + 1);
     b.ends = part + 1 == parts;
@@ -136,7 +136,7 @@ static block block_of(const job *j, int64_t item)
 }
 
 /* The position of its i-th row. */
-static int64_t row_of(const job *j, const block *b, int64_t i)
+static int64_t row_of(const job *j, const piece *b, int64_t i)
 {
     return j->lists == NULL ? b->first + i : j->lists->rows[b->g * j->plan->tokens + b->first + i];
 }
@@ -153,7 +153,7 @@ static void one_block(const void *argument, int64_t item, int32_t worker)
 {
     const job *j = argument;
     const ckv_plan *plan = j->plan;
-    const block b = block_of(j, item);
+    const piece b = piece_of(j, item);
     float *sums = j->lists == NULL ? NULL : j->lists->sums + b.g * plan->tokens;
     int starts = b.head == b.g * plan->group;
     uint32_t bad = 0;

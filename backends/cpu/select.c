@@ -12,10 +12,10 @@
 #include "cpu.h"
 #include "lib/numeric.h"
 #include "lib/sizes.h"
+#include "tunables.h"
 
 #define BINS 2048 /* 11 bits at a time: 11, 11, 10 */
-#define SAMPLE 2048
-#define SAMPLE_WIDTH 96 /* a sample's deviation is at most sqrt(2048) / 2 places, under 23 */
+#define SAMPLE_MAX 8192
 #define CHUNK 256
 #define TAKEN CKV_CPU_TAKEN
 
@@ -113,19 +113,30 @@ static uint32_t sampled(const uint32_t *ranks, int64_t n, int64_t count, int64_t
     return find_rank(s->bin, count, &place, &equal, s);
 }
 
+/* Four deviations of a place in a sample, which are at most sqrt(sample) / 2 each, and a
+ * little more: a sample of four times the size has twice the width. */
+static int64_t width_of(int64_t sample)
+{
+    int64_t width = 192;
+    for (int64_t s = SAMPLE_MAX; s > sample; s /= 4)
+        width /= 2;
+    return width;
+}
+
 /* `count` of the ranks of positions [low, high).  The bracket is four deviations wide to
  * either side, or more, of where a random sample would put the cut. */
-static cut find_cut(const ckv_cpu_kernels *kernels, const scratch *s, int64_t low, int64_t high, int64_t count)
+static cut find_cut(const ckv_plan *plan, const scratch *s, int64_t low, int64_t high, int64_t count)
 {
+    const int64_t sample = plan->parameters.value[CKV_CPU_SELECT_SAMPLE], width = width_of(sample);
     const uint32_t *ranks = s->rank + low, *from = ranks;
     int64_t n = high - low, left = n, above = 0, equal;
     if (count == 0)
         return nothing;
-    if (n > 4 * SAMPLE) {
-        int64_t place = count * SAMPLE / n;
-        uint32_t top = sampled(ranks, n, SAMPLE, place - SAMPLE_WIDTH, s);
-        uint32_t bottom = sampled(ranks, n, SAMPLE, place + SAMPLE_WIDTH, s);
-        int64_t inside = kernels->gather(ranks, n, bottom, top, s->bin, &above);
+    if (n > 4 * sample) {
+        int64_t place = count * sample / n;
+        uint32_t top = sampled(ranks, n, sample, place - width, s);
+        uint32_t bottom = sampled(ranks, n, sample, place + width, s);
+        int64_t inside = ckv_cpu_kernels_of(plan)->gather(ranks, n, bottom, top, s->bin, &above);
         if (above < count && count <= above + inside) {
             from = s->bin;
             left = inside;
@@ -187,7 +198,7 @@ static void rank_by_score(const head *h, int64_t keep)
     const job *j = h->job;
     float room[2][CHUNK];
     const ckv_cpu_kernels *kernels = ckv_cpu_kernels_of(j->plan);
-    cut c = find_cut(kernels, &h->s, h->low, h->high, keep);
+    cut c = find_cut(j->plan, &h->s, h->low, h->high, keep);
     for (int64_t first = h->low, count; first < h->high; first += count) {
         count = next_chunk(first, h->high, c);
         kernels->score(h->s.rank + first, chunk(j->attention, h->g, first, count, room[0]),
@@ -237,7 +248,7 @@ static void write_kept(const head *h, int64_t keep)
     const job *j = h->job;
     int64_t budget = j->plan->budget;
     output o = {j->kept->positions, j->kept->stages, h->g * budget, (h->g + 1) * budget};
-    cut c = find_cut(ckv_cpu_kernels_of(j->plan), &h->s, h->low, h->high, keep);
+    cut c = find_cut(j->plan, &h->s, h->low, h->high, keep);
     write_forced(&o, 0, h->low);
     for (int64_t first = h->low, count; first < h->high; first += count) {
         count = next_chunk(first, h->high, c);

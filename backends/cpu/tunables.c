@@ -36,12 +36,30 @@ static const int32_t isa_values[] = {0, 1, 2, 3, 4, 5, 6, 7};
 /* Multiples of every kernel's norm_rows; at dv 128 a row of q is 256 bytes. */
 static const int32_t norm_blocks[] = {96, 192, 288, 384};
 
+/* Quarters of the greatest, which select.c has room for. */
+static const int32_t samples[] = {512, 2048, 8192};
+
+static const int32_t bound_blocks[] = {48, 96, 192, 384};
+
+/* 64: hardly ever. */
+static const int32_t skip_factors[] = {1, 2, 4, 8, 16, 64};
+
+/* Measured on AVX2, and taken for all. */
+static const int32_t untuned[CKV_CPU_TUNABLES] = {
+    [CKV_CPU_NORM_BLOCK] = 96, [CKV_CPU_SELECT_SAMPLE] = 2048, [CKV_CPU_BOUND_BLOCK] = 96, [CKV_CPU_SKIP_FACTOR] = 4};
+
 #define COUNT(list) ((int32_t)(sizeof(list) / sizeof(list)[0]))
 
 const ckv_tunable ckv_cpu_tunables[CKV_CPU_TUNABLES] = {
     [CKV_CPU_ISA] = {"all", "isa", "instruction set", CKV_TUNE_CONTEXT, isa_values, isas, COUNT(isas)},
     [CKV_CPU_NORM_BLOCK] = {"norm", "norm_block", "rows of V in a work item of the norm", CKV_TUNE_PLAN, norm_blocks,
                             NULL, COUNT(norm_blocks)},
+    [CKV_CPU_SELECT_SAMPLE] = {"select", "select_sample", "ranks sampled to bracket the cut", CKV_TUNE_PLAN, samples,
+                               NULL, COUNT(samples)},
+    [CKV_CPU_BOUND_BLOCK] = {"evict", "bound_block", "rows of V in a work item of the norms' bounds", CKV_TUNE_PLAN,
+                             bound_blocks, NULL, COUNT(bound_blocks)},
+    [CKV_CPU_SKIP_FACTOR] = {"evict", "skip_factor", "times that bounds must be cheaper than norms left out",
+                             CKV_TUNE_PLAN, skip_factors, NULL, COUNT(skip_factors)},
 };
 
 int ckv_cpu_tunable_allowed(const ckv_context *context, int32_t index, int32_t value)
@@ -55,8 +73,8 @@ int32_t ckv_cpu_tunable_model(const ckv_context *context, const ckv_problem *pro
     int32_t best = 0;
     (void)context;
     (void)problem;
-    if (index == CKV_CPU_NORM_BLOCK)
-        return 96;
+    if (index != CKV_CPU_ISA)
+        return untuned[index];
     while (!ckv_cpu_kernels_list[best]->usable())
         best++;
     return best;

@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cache.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/files.h"
+
 #define MAGIC "ckv kernels 1\n\0\0"
-#define PATH_SIZE 4096
 #define LARGEST ((uint64_t)1 << 30)
 
 /* The file: this, the key, the image; numbers as this machine writes them, since a
@@ -69,36 +69,6 @@ static int file_name(char *path, size_t size, const char *folder, const uint64_t
     return length > 0 && (size_t)length < size;
 }
 
-static int read_all(int file, void *to, size_t size)
-{
-    char *at = to;
-    while (size > 0) {
-        ssize_t got = read(file, at, size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return 0;
-        at += got;
-        size -= (size_t)got;
-    }
-    return 1;
-}
-
-static int write_all(int file, const void *from, size_t size)
-{
-    const char *at = from;
-    while (size > 0) {
-        ssize_t put = write(file, at, size);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0)
-            return 0;
-        at += put;
-        size -= (size_t)put;
-    }
-    return 1;
-}
-
 /* What runs on the device must not come from another user. */
 static int is_ours(const struct stat *status)
 {
@@ -112,14 +82,14 @@ static void *read_image(int file, const header *wanted, const void *key, size_t 
     header found;
     uint64_t sum[2];
     char *memory;
-    if (fstat(file, &status) != 0 || !is_ours(&status) || !read_all(file, &found, sizeof found) ||
+    if (fstat(file, &status) != 0 || !is_ours(&status) || !ckv_read_all(file, &found, sizeof found) ||
         memcmp(found.magic, wanted->magic, sizeof found.magic) != 0 || found.key_size != wanted->key_size ||
         memcmp(found.key_sum, wanted->key_sum, sizeof found.key_sum) != 0 || found.data_size == 0 ||
         found.data_size > LARGEST || (uint64_t)status.st_size != sizeof found + found.key_size + found.data_size)
         return NULL;
     memory = malloc((size_t)(found.key_size > found.data_size ? found.key_size : found.data_size));
-    if (memory != NULL && read_all(file, memory, (size_t)found.key_size) &&
-        memcmp(memory, key, (size_t)found.key_size) == 0 && read_all(file, memory, (size_t)found.data_size)) {
+    if (memory != NULL && ckv_read_all(file, memory, (size_t)found.key_size) &&
+        memcmp(memory, key, (size_t)found.key_size) == 0 && ckv_read_all(file, memory, (size_t)found.data_size)) {
         hash(sum, memory, (size_t)found.data_size);
         if (memcmp(sum, found.data_sum, sizeof sum) == 0) {
             *size = (size_t)found.data_size;
@@ -140,7 +110,7 @@ static void fill(header *head, const void *key, size_t key_size)
 
 int ckv_cache_load(const char *folder, const void *key, size_t key_size, void **data, size_t *size)
 {
-    char path[PATH_SIZE];
+    char path[CKV_PATH_SIZE];
     header wanted;
     int file;
     *data = NULL;
@@ -156,26 +126,9 @@ int ckv_cache_load(const char *folder, const void *key, size_t key_size, void **
     return *data != NULL;
 }
 
-/* mkdir -p; what fails shows when the file is opened. */
-static void make_folders(const char *folder)
-{
-    char path[PATH_SIZE];
-    size_t length = strlen(folder);
-    if (length >= sizeof path)
-        return;
-    memcpy(path, folder, length + 1);
-    for (size_t i = 1; i < length; i++)
-        if (path[i] == '/') {
-            path[i] = '\0';
-            mkdir(path, S_IRWXU);
-            path[i] = '/';
-        }
-    mkdir(path, S_IRWXU);
-}
-
 int ckv_cache_store(const char *folder, const void *key, size_t key_size, const void *data, size_t size)
 {
-    char path[PATH_SIZE], draft[PATH_SIZE];
+    char path[CKV_PATH_SIZE], draft[CKV_PATH_SIZE];
     header head;
     int file, length, done;
     fill(&head, key, key_size);
@@ -186,11 +139,12 @@ int ckv_cache_store(const char *folder, const void *key, size_t key_size, const 
     length = snprintf(draft, sizeof draft, "%s/draft-XXXXXX", folder);
     if (length <= 0 || (size_t)length >= sizeof draft)
         return 0;
-    make_folders(folder);
+    ckv_make_folders(folder);
     file = mkstemp(draft);
     if (file < 0)
         return 0;
-    done = write_all(file, &head, sizeof head) && write_all(file, key, key_size) && write_all(file, data, size);
+    done = ckv_write_all(file, &head, sizeof head) && ckv_write_all(file, key, key_size) &&
+           ckv_write_all(file, data, size);
     done = close(file) == 0 && done;
     done = done && rename(draft, path) == 0;
     if (!done)

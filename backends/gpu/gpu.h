@@ -4,6 +4,7 @@
  * of launches on one stream; what a kernel needs to know stands in ckv_params.
  *
  *   backend.c   opening and closing a device
+ *   identity.c  what device it is, for tuning files
  *   table.h     a backend's table; backend_cuda.c, backend_hip.c, backend_opencl.c have one each
  *   module.c    one of them as a module
  *   tunables.c  what may be tuned, and what is taken untuned
@@ -14,6 +15,7 @@
  *   call.c      a call: views, launches, the first failure
  *   staging.c   calls on host memory: copies in, the call, copies out
  *   lane.c      the streams and page-locked memory that those borrow
+ *   measure.c   a stage timed in device memory
  *   score.c norm.c select.c compact.c evict.c   launches of each stage
  */
 #ifndef CKV_BACKENDS_GPU_H
@@ -130,8 +132,14 @@ void ckv_gpu_evict_rest(ckv_gpu_call *call, const ckv_tensor *value, const ckv_p
  * plan's stage-2 slots a head. */
 int ckv_gpu_skips(const ckv_plan *plan);
 
+ckv_status ckv_gpu_measure(const ckv_plan *plan, ckv_stage stage, const ckv_inputs *inputs, int32_t repeats,
+                           double *seconds);
+
 /* Runs the probe kernel; 0 with `reason` filled unless its words are the host's. */
 int ckv_gpu_probe(const ckv_gpu *gpu, char *reason, size_t size);
+
+/* The backend's `identify`. */
+void ckv_gpu_identify(const ckv_context *context, ckv_device_identity *identity);
 
 extern const ckv_device_stages ckv_gpu_stages;
 

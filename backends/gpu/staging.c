@@ -479,4 +479,5 @@ const ckv_device_stages ckv_gpu_stages = {
     .evict = evict,
     .open_projection = ckv_gpu_open_projection,
     .close_projection = ckv_gpu_close_projection,
+    .measure = ckv_gpu_measure,
 };

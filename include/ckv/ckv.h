@@ -321,6 +321,10 @@ CKV_API ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info);
 
 /* Block sizes, instruction sets, routes: what makes a result faster or slower and never
  * changes a bit of it.  Which there are depends on the backend; which values, on the device. */
+
+/* What a value holds for, all that is made from it. */
+enum { CKV_SCOPE_CONTEXT = 0, CKV_SCOPE_PROJECTION = 1, CKV_SCOPE_PLAN = 2 };
+
 typedef struct ckv_tunable_info {
     size_t struct_size;
     const char *stage;         /* whose time it changes: "score", "norm", "select", "compact", "evict" or "all" */
@@ -329,6 +333,7 @@ typedef struct ckv_tunable_info {
     int32_t count;             /* of values */
     const int32_t *values;     /* ascending; ckv_tunable_allows tells which of them this device takes */
     const char *const *labels; /* the values' names, or NULL where numbers say it all */
+    int32_t scope;             /* CKV_SCOPE_* */
 } ckv_tunable_info;
 
 /* Set info->struct_size before the call; index in [0, ckv_tunable_count).  What it points
@@ -361,6 +366,36 @@ typedef struct ckv_parameter {
 /* What a plan runs with.  Set parameter->struct_size before the call; index as above. */
 CKV_API ckv_status ckv_plan_parameter(const ckv_plan *plan, int32_t index, ckv_parameter *parameter);
 
+/*
+ * What tuning files gave a context (docs/tuning.md).  They are read once, when it is
+ * created: the user's, CKV_TUNE_CACHE or ckv/tuning.json in the user's folder of caches,
+ * and the one that is shipped with the library.  Whatever is wrong with a file shows here
+ * and nowhere else.  With CKV_TUNE_CACHE=off no file is looked for.
+ */
+typedef struct ckv_tuning_info {
+    size_t struct_size;
+    const char *device;  /* that entries must match: backend, vendor, name, architecture, ... */
+    const char *path;    /* of the user's file, which may not be there yet; "": none is looked for */
+    const char *shipped; /* of the shipped file; "": none was found */
+    int32_t accepted;    /* entries that this context can use, of both files */
+    int32_t foreign;     /* sound entries of other devices, drivers or versions of the library */
+    int32_t skipped;     /* damaged entries, and those with names or values that there are not */
+    int32_t trouble;     /* 1: worth a warning; 0 where a file is merely not there */
+    const char *reason;  /* the first why a file or an entry is not used; "" */
+} ckv_tuning_info;
+
+/* Set info->struct_size before the call.  Strings live as long as the context. */
+CKV_API ckv_status ckv_tuning_status(const ckv_context *context, ckv_tuning_info *info);
+
+/*
+ * For tuners: writes the values that `plan` has of one stage's tunables into the user's file,
+ * for plans of such sizes on such a device; `seconds` of the stage with them, and with those
+ * of the model.  Other entries stay.  An error leaves the file as it was, and is no reason to
+ * stop: CKV_ERROR_UNAVAILABLE where it cannot be written, or another process holds its lock
+ * for some seconds.  Contexts that there are do not see the entry.
+ */
+CKV_API ckv_status ckv_tuning_save(const ckv_plan *plan, const char *stage, double seconds, double model_seconds);
+
 /* ------------------------------------------------------------------ running */
 
 enum {
@@ -381,9 +416,11 @@ typedef struct ckv_run {
     size_t workspace_size; /* at least ckv_plan_info.workspace */
     uint32_t flags;        /* out: CKV_NONFINITE_* of this call; 0 when it failed, and with CKV_MEMORY_DEVICE */
     int32_t memory;        /* CKV_MEMORY_*, default host */
-    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; 0 for the
-                              other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many rows ckv_evict can
-                              leave out is, unlike every other output, a matter of backend and device */
+    int64_t exact_norms;   /* out: rows of V, over all KV heads, whose norm ckv_norm or ckv_evict computed; rows of which
+                              it was computed for some of the group's query heads count by their share, the sum
+                              rounded up; 0 for the other calls, when it failed, and with CKV_MEMORY_DEVICE.  How many
+                              rows ckv_evict can leave out is, unlike every other output, a matter of backend and
+                              device */
     void *stream;          /* optional: CUstream, hipStream_t or cl_command_queue of the context's device that work goes
                               on; NULL: the context's own.  Not read with CKV_MEMORY_HOST */
     void *buffer;          /* optional cl_mem, see "Device memory" above */
@@ -463,6 +500,39 @@ CKV_API ckv_status ckv_compact(const ckv_plan *plan, const ckv_tensor *from, con
 CKV_API ckv_status ckv_evict(const ckv_plan *plan, const ckv_tensor *query, const ckv_tensor *key,
                              const ckv_tensor *value, const ckv_projection *projection, const ckv_selection *selection,
                              ckv_run *run);
+
+/* ------------------------------------------------------------------ for tuners */
+
+/* What a stage reads; what it does not use may be NULL. */
+typedef struct ckv_inputs {
+    size_t struct_size;
+    const ckv_tensor *query, *key, *value;
+    const ckv_projection *projection;
+    const ckv_tensor *attention, *norm;
+    const ckv_selection *selection;
+} ckv_inputs;
+
+/* All NULL. */
+CKV_API void ckv_inputs_init(ckv_inputs *inputs);
+
+/*
+ * Seconds of one stage of a plan: "score", "norm", "select", "compact" (of key and value,
+ * not in place) or "evict".  `inputs` are in host memory; results go to memory of the
+ * call's own.  One run is not counted (but one of a quarter of a second and more on the
+ * host), then seconds[0] to seconds[repeats - 1] are those of one run each, repeats in
+ * [1, 1000]: by the device's events, in the device's memory, where the backend has such; by
+ * a monotonic clock elsewhere.
+ * No run call: it allocates, copies and waits.  The library itself never calls it.
+ */
+CKV_API ckv_status ckv_measure(const ckv_plan *plan, const char *stage, const ckv_inputs *inputs, int32_t repeats,
+                               double *seconds);
+
+/*
+ * What the backend's model thinks that a stage takes with these values, one for each
+ * tunable (NULL: the plan's own), without running anything.  For ranking: seconds of a
+ * machine of round figures.  0: the backend has no model of this stage.
+ */
+CKV_API ckv_status ckv_estimate(const ckv_plan *plan, const char *stage, const int32_t *values, double *seconds);
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@ setup() {
 manual=$top_srcdir/tools/ckv.1
 
 @test "help goes to standard output" {
-    for arguments in --help "evict --help" "select --help" "info --help" "bench --help"; do
+    for arguments in --help "evict --help" "select --help" "info --help" "bench --help" "tune --help" "verify --help"; do
         # shellcheck disable=SC2086
         ckv $arguments
         ends 0
@@ -19,7 +19,7 @@ manual=$top_srcdir/tools/ckv.1
         says ../stdout ckv
     done
     ckv --help
-    says ../stdout evict select info bench --help --version
+    says ../stdout evict select info bench tune verify --help --version
 }
 
 @test "help names every option and its default" {
@@ -33,6 +33,11 @@ manual=$top_srcdir/tools/ckv.1
     ckv bench --help
     says ../stdout --shapes --tokens --keep --stages --dtype --all --targets --backend --threads --repeats --min-time \
         --quick --no-peers --json Llama-3.1-8B 4K,16K 0.4 bf16 0.3
+    ckv tune --help
+    says ../stdout --backend --kernels --shapes --tokens --threads --budget --exhaustive --dry-run --output --json 60s \
+        4K,16K Llama-3.2-1B,Llama-3.1-8B,Qwen2.5-32B
+    ckv verify --help
+    says ../stdout --seed --problems --minutes --backend --replay --output --junit --json --plant "default 1"
 }
 
 @test "version" {
@@ -47,7 +52,7 @@ manual=$top_srcdir/tools/ckv.1
     [[ -s $manual ]]
     # Its source, whether in mdoc or in man: no formatter is needed.
     man=$(sed 's/\bFl -/--/g; s/\\-/-/g; s/\\f[BIRP]//g; s/\\&//g' "$manual")
-    for command in evict select info bench; do
+    for command in evict select info bench tune verify; do
         ckv "$command" --help
         mapfile -t options < <(grep -oE -e '--[a-z][a-z-]+' ../stdout | sort -u)
         [[ ${#options[@]} -ge 3 ]]
@@ -83,7 +88,7 @@ usage() {
 }
 
 @test "no command, and one that does not exist" {
-    usage evict select info bench --
+    usage evict select info bench tune verify --
     usage nonsense evict -- nonsense
     usage Evict -- Evict
     usage -- ""
@@ -100,6 +105,8 @@ usage() {
     usage other.safetensors -- evict in.safetensors other.safetensors -o out.safetensors
     usage other -- info other
     usage other -- bench other
+    usage other -- tune other
+    usage other -- verify other
 }
 
 @test "options that do not exist, and options without their value" {
@@ -108,6 +115,8 @@ usage() {
     usage --nonsense -- evict in.safetensors -o out.safetensors --nonsense
     usage --nonsense -- info --nonsense
     usage --nonsense -- bench --nonsense
+    usage --nonsense -- tune --nonsense
+    usage --nonsense -- verify --nonsense
     usage keep -- evict in.safetensors -o out.safetensors --keep
     usage dump -- evict in.safetensors -o out.safetensors --dump=yes
     # What only evict offers:

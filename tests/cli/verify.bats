@@ -8,6 +8,8 @@ setup() {
     in_own_folder
     # Devices of this machine have a test of their own below.
     export CKV_DISABLE=cuda,hip,opencl
+    # Seven threads on few cores: those that wait must not spin.
+    export OMP_WAIT_POLICY=passive
 }
 
 # stops STATUS: the last run ended so, whatever it printed.
@@ -60,9 +62,11 @@ planted() {
     [[ $(digest | cut -d ' ' -f 2) != "$(cut -d ' ' -f 2 <<<"$wanted")" ]]
 }
 
-@test "the digest of the first problems is what it was on other machines" {
+@test "the digest of the first problems is what it was on other machines, as docs/ci.md shows it" {
     ckv verify --problems 4 --backend ref
-    [[ $(digest) == "digest xxh128:c2c53aab6dedd3103ea0a6b16a55b1a7 recipe 1 seed 1 problems 4" ]] || fail "$(digest): if the problems changed, so must VERIFY_RECIPE"
+    [[ $(digest) == "digest xxh128:5f350b1815401d839fa3a5af46882985 recipe 1 seed 1 problems 4" ]] ||
+        fail "$(digest): if what is drawn has changed, so must VERIFY_RECIPE"
+    grep -qF "$(digest)" "$top_srcdir/docs/ci.md"
 }
 
 @test "minutes end it, and as many problems give the same digest" {
@@ -270,4 +274,19 @@ END
         ckv verify --replay found.safetensors --backend cpu
         ends 0
     done
+}
+
+@test "a device that fails ends the run: which, at what, and its problem" {
+    need_python
+    unset CKV_DISABLE
+    [[ -f ${top_builddir-.}/tests/sim/lib/libckv_sim.so && -z ${USE_SANITIZE-} ]] || skip "no pretended devices in this build"
+    CKV_SIM_CUDA=sm_90 CKV_SIM_FAIL=kernel:50 LD_LIBRARY_PATH=$top_builddir/tests/sim/lib \
+        ckv verify --problems 9 --backend cuda --output found.safetensors --junit report.xml --json
+    stops 3
+    says_in_one_line "cuda:0" "status 11" "CUDA_ERROR_LAUNCH_FAILED"
+    json 'o["errors"] >= 1 and o["mismatches"] == 0 and o["digest"] is None and o["difference"]["error"]'
+    sums_up
+    suites 'count("error") == 1 and "CUDA_ERROR" in next(root.iter("error")).get("message")'
+    CKV_SIM_CUDA=sm_90 LD_LIBRARY_PATH=$top_builddir/tests/sim/lib ckv verify --replay found.safetensors
+    ends 0
 }

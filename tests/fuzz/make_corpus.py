@@ -135,10 +135,55 @@ KERNEL_SEEDS = {
 }
 
 
+# ---- fuzz_tuning: tuning files, docs/tuning.md
+
+def checksum(entry):
+    """FNV-1a of the entry without its sum, keys sorted, no blanks."""
+    value = 0xcbf29ce484222325
+    for byte in json.dumps({k: v for k, v in entry.items() if k != "sum"}, sort_keys=True,
+                           separators=(",", ":")).encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return f"{value:016x}"
+
+
+def entry(**changes):
+    made = {
+        "device": {"backend": "cpu", "vendor": "amd", "name": "epyc", "arch": "x86-64-v3", "units": 2, "memory_gib": 0,
+                   "local_bytes": 0, "driver": "", "compiler": "gcc 12.2.0", "kernels": "22fc6c67aebe1fba"},
+        "library": "0.1.0", "stage": "norm", "scope": "plan", "bucket": {"tokens": 8192, "hidden": 4096},
+        "values": {"norm_block": 96}, "time_ns": 1000, "default_ns": 2000, "date": "2026-01-31", **changes}
+    made["sum"] = checksum(made)
+    return made
+
+
+def tuning(*entries, version=1, separators=(",", ":")):
+    lines = ",\n".join(e if isinstance(e, str) else json.dumps(e, separators=separators) for e in entries)
+    return f'{{"format":"ckv-tuning","version":{version},"entries":[\n{lines}\n]}}\n'.encode()
+
+
+TUNING_SEEDS = {
+    "empty": b"",
+    "no-entries": tuning(),
+    "one": tuning(entry()),
+    "two": tuning(entry(), entry(stage="all", scope="context", bucket={}, values={"isa": "avx2"})),
+    "with-blanks": tuning(entry(), separators=(", ", ": ")),
+    "unknown-field": tuning(entry(joules=7)),
+    "wrong-sum": tuning({**entry(), "time_ns": 5}),
+    "out-of-range": tuning(entry(values={"norm_block": 2**31}), entry(values={"norm_block": -1}), entry()),
+    "real": tuning(entry(values={"norm_block": 1.5})),
+    "not-entries": tuning("7", "[]", "null", '"x"', entry()),
+    "truncated": tuning(entry(), entry(stage="score"))[:-40],
+    "broken-line": tuning('{"device":', entry()),
+    "later-version": tuning(entry(), version=2),
+    "deep": b'{"format":"ckv-tuning","version":1,"entries":' + b"[" * 40,
+    "twice": tuning('{"sum":"","sum":""}', entry()),
+}
+
+
 def main():
     here = pathlib.Path(__file__).resolve().parent
     top = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "corpus"
-    for fuzzer, seeds in (("safetensors", SEEDS), ("kernels", KERNEL_SEEDS)):
+    for fuzzer, seeds in (("safetensors", SEEDS), ("kernels", KERNEL_SEEDS), ("tuning", TUNING_SEEDS)):
         folder = top / fuzzer
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in seeds.items():

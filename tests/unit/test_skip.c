@@ -162,6 +162,38 @@ static int64_t low_bounds(test_problem *p, double scale, float *want, double *ra
     return low;
 }
 
+/* Bounds from the sums of some parts and of the rest, after each part but the last: how many
+ * are below the norms in `want`. */
+static int64_t low_rests(test_problem *p, double scale, const float *want)
+{
+    const ckv_plan *plan = p->plan;
+    int64_t n = p->shape.tokens, cells = p->shape.kv_heads * n, low = 0;
+    int32_t parts = ckv_cpu_bound_parts(plan);
+    int32_t *rows = malloc((size_t)cells * sizeof *rows);
+    int64_t *starts = malloc((size_t)(p->shape.kv_heads * (parts + 1)) * sizeof *starts);
+    float *sums = malloc((size_t)cells * sizeof *sums);
+    const ckv_cpu_lists lists = {parts, rows, starts, sums};
+    void *bounds = new_workspace(plan), *workspace = new_workspace(plan);
+    assert_true(rows != NULL && starts != NULL && sums != NULL);
+    ckv_cpu_bound_norms(plan, &p->tensor[TEST_VALUE].view, p->projection, &p->norm.view, scale, bounds);
+    for (int64_t i = 0; i < cells; i++)
+        rows[i] = (int32_t)(n - 1 - i % n);
+    for (int32_t part = 0; part + 1 < parts; part++) {
+        for (int64_t i = 0; i < p->shape.kv_heads * (parts + 1); i++)
+            starts[i] = i % (parts + 1) <= part ? 0 : n;
+        ckv_cpu_norm_of(plan, &p->tensor[TEST_VALUE].view, p->projection, &p->norm.view, &lists, workspace);
+        ckv_cpu_bound_rest(plan, &p->tensor[TEST_VALUE].view, &p->norm.view, scale, &lists, bounds);
+        for (int64_t i = 0; i < cells; i++)
+            low += !(test_norm_at(p, i / n, i % n) >= want[i] && test_norm_at(p, i / n, i % n) <= 0x1p106f);
+    }
+    free(rows);
+    free(starts);
+    free(sums);
+    free(bounds);
+    free(workspace);
+    return low;
+}
+
 /* Workers in turn, last first. */
 static void backwards(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument)
 {
@@ -209,6 +241,9 @@ static void check_problem(int number, const char *isa, int32_t threads)
     low = low_bounds(&p, 1.0, norms, NULL);
     if (low != 0)
         fail_msg("problem %d, %s: %lld bounds below the norm", number, isa, (long long)low);
+    low = low_rests(&p, 1.0, norms);
+    if (low != 0)
+        fail_msg("problem %d, %s: %lld bounds of parts below the norm", number, isa, (long long)low);
     assert_ok(test_evict(&p)); /* whichever way it goes */
     assert_int_equal(test_hash_selection(&p), kept);
     assert_int_equal(p.run.flags, flags);
@@ -232,15 +267,15 @@ static void test_hostile_problems(void **state)
 
 /* Half of the outputs see one channel, half the other: the bound is exact for rows that are
  * alike in both and a factor of 1.4 too high for rows that are 0 in one; all norms are close. */
-static void draw_uneven(test_problem *p, int number)
+static void draw_uneven(test_problem *p, int number, int32_t hidden)
 {
     test_random r = test_seed((uint64_t)number + 77);
-    test_problem_init(p, 2, 2, 200, 4, 4, 2, 64);
+    test_problem_init(p, 2, 2, 200, 4, 4, 2, hidden);
     p->policy.budget = 60;
     p->policy.recent = 0;
     p->policy.alpha = (ckv_ratio){0, 1};
     test_problem_build(p);
-    for (int64_t j = 0; j < 64; j++)
+    for (int64_t j = 0; j < hidden; j++)
         for (int64_t c = 0; c < 8; c++)
             test_put(&p->tensor[TEST_WEIGHT], 0, j, c, j % 2 == c % 2 ? 1.0f : 0.0f);
     for (int64_t h = 0; h < 2; h++)
@@ -261,7 +296,7 @@ static void test_low_bounds_are_found_out(void **state)
         test_problem p;
         float norms[400];
         uint64_t kept;
-        draw_uneven(&p, number);
+        draw_uneven(&p, number, 64);
         p.options.backend = "cpu";
         assert_ok(test_problem_open(&p));
         assert_ok(test_stages(&p));
@@ -274,6 +309,24 @@ static void test_low_bounds_are_found_out(void **state)
     }
     assert_int_equal(low, problems);
     assert_int_equal(wrong, problems);
+}
+
+/* So are those that take the place of the query heads not known yet. */
+static void test_low_rests_are_found_out(void **state)
+{
+    (void)state;
+    for (int number = 0; number < 5; number++) {
+        test_problem p;
+        float norms[400];
+        draw_uneven(&p, number, 1000);
+        p.options.backend = "cpu";
+        assert_ok(test_problem_open(&p));
+        assert_int_equal(ckv_cpu_bound_parts(p.plan), 2);
+        assert_int_equal(low_bounds(&p, 1.0, norms, NULL), 0);
+        assert_int_equal(low_rests(&p, 1.0, norms), 0);
+        assert_true(low_rests(&p, 0.95, norms) > 0);
+        test_problem_close(&p);
+    }
 }
 
 /* With one channel and equal weights nothing is lost but what the rounding of q needs, which
@@ -430,10 +483,10 @@ static void test_no_norm_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile_problems),   cmocka_unit_test(test_low_bounds_are_found_out),
-        cmocka_unit_test(test_rounding_of_values), cmocka_unit_test(test_bounds_are_close),
-        cmocka_unit_test(test_norms_are_left_out), cmocka_unit_test(test_small_layers_are_dense),
-        cmocka_unit_test(test_no_norm_at_all),
+        cmocka_unit_test(test_hostile_problems),        cmocka_unit_test(test_low_bounds_are_found_out),
+        cmocka_unit_test(test_low_rests_are_found_out), cmocka_unit_test(test_rounding_of_values),
+        cmocka_unit_test(test_bounds_are_close),        cmocka_unit_test(test_norms_are_left_out),
+        cmocka_unit_test(test_small_layers_are_dense),  cmocka_unit_test(test_no_norm_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

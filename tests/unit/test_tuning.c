@@ -155,12 +155,44 @@ static void test_no_value_shows(void **state)
             assert_true(test_hash_attention(&want) == test_hash_attention(&forced));
             assert_true(test_hash_norm(&want) == test_hash_norm(&forced));
             assert_true(test_hash_selection(&want) == test_hash_selection(&forced));
+            memset(forced.positions.data, 0x77, forced.positions.size);
+            assert_ok(test_evict(&forced)); /* norms left out */
+            assert_true(test_hash_selection(&want) == test_hash_selection(&forced));
             assert_true(test_all_intact(&forced));
             test_problem_close(&forced);
         }
     }
     test_problem_close(&want);
     test_problem_close(&got);
+}
+
+/* Enough ranks that a sample is taken of them, and few different ones, so that it misleads. */
+static void test_samples(void **state)
+{
+    static const char *const given[] = {"select_sample=512", "select_sample=2048", "select_sample=8192"};
+    (void)state;
+    for (int64_t kinds = 3; kinds < 2000000; kinds *= 997)
+        for (int64_t budget = 1; budget < 40000; budget = budget * 7 + 1) {
+            uint64_t want = 0;
+            for (int i = -1; i < 3; i++) {
+                test_problem p;
+                test_random r = test_seed(5);
+                test_problem_init_select(&p, 1, 40000, budget);
+                p.options.backend = i < 0 ? "ref" : "cpu";
+                p.options.parameters = i < 0 ? NULL : given[i];
+                assert_ok(test_problem_open(&p));
+                for (int64_t k = 0; k < 40000; k++) {
+                    /* floats from 1 on */
+                    test_put_bits(&p.attention, 0, 0, k, 0x3f800000u + (uint32_t)test_between(&r, 1, kinds));
+                    test_put_bits(&p.norm, 0, 0, k, 0x3f800000u + (uint32_t)test_between(&r, 1, kinds));
+                }
+                assert_ok(test_select(&p));
+                if (i < 0)
+                    want = test_hash_selection(&p);
+                assert_true(test_hash_selection(&p) == want);
+                test_problem_close(&p);
+            }
+        }
 }
 
 int main(void)
@@ -172,6 +204,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_errors_name_what_is_wanted),
         cmocka_unit_test(test_no_value_shows),
+        cmocka_unit_test(test_samples),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
