@@ -72,11 +72,12 @@ size_t ckv_gpu_workspace(const ckv_plan *plan);
         .context_variant = ckv_gpu_context_variant,                                                                    \
         .open_device = target##_open,                                                                                  \
         .close_device = ckv_gpu_close,                                                                                 \
-        .identify = ckv_gpu_identify,                                                                                  \
         .tunables = ckv_gpu_tunables,                                                                                  \
         .tunable_count = CKV_GPU_TUNABLES,                                                                             \
         .tunable_allowed = ckv_gpu_tunable_allowed,                                                                    \
         .tunable_model = ckv_gpu_tunable_model,                                                                        \
+        .estimate = ckv_gpu_estimate,                                                                                  \
+        .identify = ckv_gpu_identify,                                                                                  \
         .workspace_size = ckv_gpu_workspace,                                                                           \
         .device = &ckv_gpu_stages,                                                                                     \
     };

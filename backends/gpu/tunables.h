@@ -25,6 +25,9 @@ extern const ckv_tunable ckv_gpu_tunables[CKV_GPU_TUNABLES];
 int ckv_gpu_tunable_allowed(const ckv_context *context, int32_t index, int32_t value);
 int32_t ckv_gpu_tunable_model(const ckv_context *context, const ckv_problem *problem, int32_t index);
 
+/* Seconds of a stage with the plan's parameters, by counted work (model.c). */
+double ckv_gpu_estimate(const ckv_plan *plan, ckv_stage stage);
+
 /* The kernel of a variant, such as ckv_row_max_64 of (CKV_GPU_ckv_row_max_64, CKV_GPU_SCORE_KEYS, 64):
  * variants follow each other in kernels.def as their values do in the list of the tunable. */
 int ckv_gpu_variant(int first, int32_t index, int32_t value);

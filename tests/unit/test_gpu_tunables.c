@@ -214,6 +214,49 @@ static void test_limits(void **state)
     assert_int_equal(ckv_gpu_tunable_model(&context, &problem, CKV_GPU_SCORE_KEYS), 0);
 }
 
+/* The model ranks: matrices before four bytes before integers, few launches before many, and it
+ * knows every value that is offered. */
+static void test_model_ranks(void **state)
+{
+    test_problem p;
+    (void)state;
+    if (absent != NULL)
+        skip_because(absent);
+    test_problem_init(&p, 8, 4, 4096, 32, 128, 128, 4096);
+    p.options.backend = "cuda";
+    p.options.device = "0";
+    assert_ok(ckv_context_create(&p.options, &p.context));
+    assert_ok(ckv_plan_create(p.context, &p.shape, &p.policy, &p.plan));
+    int32_t values[CKV_GPU_TUNABLES];
+    double by_route[3], few = 0, many = 0;
+    for (int32_t i = 0; i < CKV_GPU_TUNABLES; i++) {
+        ckv_parameter parameter = {.struct_size = sizeof parameter};
+        assert_ok(ckv_plan_parameter(p.plan, i, &parameter));
+        values[i] = parameter.value;
+    }
+    for (int32_t i = 0; i < CKV_GPU_TUNABLES; i++) {
+        const int32_t own = values[i];
+        for (int32_t v = 0; v < ckv_gpu_tunables[i].count; v++) {
+            double seconds = 0;
+            values[i] = ckv_gpu_tunables[i].values[v];
+            assert_ok(ckv_estimate(p.plan, ckv_gpu_tunables[i].stage, values, &seconds));
+            assert_true(seconds > 1e-6 && seconds < 10);
+            if (i == CKV_GPU_NORM_ROUTE)
+                by_route[v] = seconds;
+        }
+        values[i] = own;
+    }
+    assert_true(by_route[CKV_GPU_BY_MATRIX] < by_route[CKV_GPU_BY_DOT4]);
+    assert_true(by_route[CKV_GPU_BY_DOT4] < by_route[CKV_GPU_BY_INT]);
+    values[CKV_GPU_SCORE_WAVE] = 4;
+    assert_ok(ckv_estimate(p.plan, "score", values, &few));
+    values[CKV_GPU_SCORE_WAVE] = 1;
+    assert_ok(ckv_estimate(p.plan, "score", values, &many));
+    assert_true(few < many);
+    ckv_plan_destroy(p.plan);
+    ckv_context_destroy(p.context);
+}
+
 /* A shape worked out by hand; a wider tile asks less of the caches and nothing else. */
 static void test_costs(void **state)
 {
@@ -248,9 +291,11 @@ static void test_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_costs),   cmocka_unit_test(test_limits),   cmocka_unit_test(test_variants_are_launched),
-        cmocka_unit_test(test_sm_90),   cmocka_unit_test(test_sm_75),    cmocka_unit_test(test_gfx942),
-        cmocka_unit_test(test_gfx1100), cmocka_unit_test(test_gfx1201),  cmocka_unit_test(test_gfx90a),
+        cmocka_unit_test(test_costs),   cmocka_unit_test(test_model_ranks),
+        cmocka_unit_test(test_limits),  cmocka_unit_test(test_variants_are_launched),
+        cmocka_unit_test(test_sm_90),   cmocka_unit_test(test_sm_75),
+        cmocka_unit_test(test_gfx942),  cmocka_unit_test(test_gfx1100),
+        cmocka_unit_test(test_gfx1201), cmocka_unit_test(test_gfx90a),
         cmocka_unit_test(test_opencl),  cmocka_unit_test(test_mixtures),
     };
     setenv("CKV_KERNEL_CACHE", "off", 1);
