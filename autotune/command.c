@@ -18,7 +18,7 @@
 #define PATIENCE 10.0      /* seconds that a candidate may take beyond what the default explains */
 #define LONG_RUN 0.25      /* seconds by the model, from which on fewer tokens are timed ... */
 #define LEAST_TIMED 2048   /* ... but as many blocks as matter */
-#define LIMITS_FROM 10.0    /* budgets below are too short to measure the machine's limits */
+#define LIMITS_FROM 30.0    /* budgets below are too short to measure the machine's limits */
 #define ITEMS_MOST (TUNE_MOST * TUNE_MOST * SPACE_GROUPS)
 
 static volatile sig_atomic_t stop;

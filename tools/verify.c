@@ -20,22 +20,55 @@ static int written(int status)
     return EXIT_VERIFY_ERROR;
 }
 
+/* A planted error that nothing could notice must not look like a gate that noticed none. */
+static int check_plant(const struct verify_gate *gate)
+{
+    const struct verify_options *options = &gate->options;
+
+    if (options->plant.backend == NULL)
+        return EXIT_DONE;
+    for (size_t i = 0; i < gate->all.count; i++)
+        if (strcmp(gate->all.targets[i].backend, options->plant.backend) == 0)
+            return EXIT_DONE;
+    message_error("--plant: '%s': nothing is run on %s, wanted a backend that is", options->plant_text,
+                  options->plant.backend);
+    return EXIT_USAGE;
+}
+
+/* Before the work, so that none is lost; what is there stays until there is a new report. */
+static bool can_write(const char *path)
+{
+    FILE *file = fopen(path, "a");
+
+    if (file != NULL && fclose(file) == 0)
+        return true;
+    message_error("--junit: '%s': cannot be opened for writing: %s", path, strerror(errno));
+    return false;
+}
+
+static bool write_junit(const struct verify_gate *gate, int status)
+{
+    FILE *file = fopen(gate->options.junit, "w");
+    bool good = file != NULL && verify_report_junit(gate, file, status);
+
+    if (file != NULL && fclose(file) == 0 && good)
+        return true;
+    message_error("--junit: '%s': cannot be written", gate->options.junit);
+    return false;
+}
+
 static int run(struct verify_gate *gate)
 {
     const struct verify_options *options = &gate->options;
     const struct verify_wanted wanted = {options->backends, options->backend_count};
-    FILE *junit = NULL;
     int status;
 
-    if (options->junit != NULL) { /* before the work, so that none is lost */
-        junit = fopen(options->junit, "w");
-        if (junit == NULL) {
-            message_error("--junit: '%s': cannot be opened for writing: %s", options->junit, strerror(errno));
-            return EXIT_VERIFY_ERROR;
-        }
-    }
+    if (options->junit != NULL && !can_write(options->junit))
+        return EXIT_VERIFY_ERROR;
     progress_share(0, "opening devices");
     status = verify_targets_find(&gate->all, &wanted);
+    if (status == EXIT_DONE)
+        status = check_plant(gate);
     if (status == EXIT_DONE) {
         status = verify_gate_run(gate);
         if (options->json)
@@ -44,14 +77,8 @@ static int run(struct verify_gate *gate)
             verify_report_table(gate);
     }
     progress_wipe();
-    if (junit != NULL) {
-        bool good = verify_report_junit(gate, junit, status);
-
-        if (fclose(junit) != 0 || !good) {
-            message_error("--junit: '%s': cannot be written", options->junit);
-            status = EXIT_VERIFY_ERROR;
-        }
-    }
+    if (options->junit != NULL && !write_junit(gate, status))
+        status = EXIT_VERIFY_ERROR;
     return written(status);
 }
 
@@ -70,6 +97,8 @@ static int replay(struct verify_gate *gate)
     if (wanted.count == 0)
         wanted = (struct verify_wanted){recorded, 1};
     status = verify_targets_find(&gate->all, &wanted);
+    if (status == EXIT_DONE)
+        status = check_plant(gate);
     if (status == EXIT_DONE)
         status = verify_gate_replay(gate);
     return written(status);

@@ -211,7 +211,8 @@ static int settle(struct verify_gate *gate)
     gate->tries = shrink.tries;
     snprintf(found->parameters, sizeof found->parameters, "%s",
              gate->culprit->parameters[verify_target_index(gate->problem.threads)]);
-    snprintf(name, sizeof name, "ckv-verify-%" PRIu64 "-%" PRIu64 ".safetensors", options->seed, gate->number);
+    snprintf(name, sizeof name, "ckv-verify-%s%" PRIu64 "-%" PRIu64 ".safetensors",
+             options->plant.backend == NULL ? "" : "planted-", options->seed, gate->number);
     snprintf(gate->path, sizeof gate->path, "%s", options->output == NULL ? name : options->output);
     progress_wipe();
     message_error("%s: %s: %s", where, verify_stages[found->stage], found->difference);

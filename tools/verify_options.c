@@ -114,6 +114,10 @@ static const struct argp_option table[] = {
 
 static error_t settle(struct verify_options *options, bool seeded)
 {
+    if (options->junit != NULL && options->output != NULL && strcmp(options->junit, options->output) == 0) {
+        message_error("--output: '%s': the file of --junit too, wanted another", options->output);
+        return EINVAL;
+    }
     if (options->replay != NULL && (seeded || options->problems > 0 || options->minutes > 0)) {
         message_error("--replay: given with --seed, --problems or --minutes, wanted without: the file has its problem");
         return EINVAL;
