@@ -143,7 +143,7 @@ static const char *open_candidate(struct workbench *wb, struct bench *bench, con
             place = one;
     }
     handles_close(&place->handles);
-    wrong = handles_open(&place->handles, &bench->layer, backend, backend == request->backend ? request->device : NULL,
+    wrong = handles_open(&place->handles, &bench->layer, backend, backend == request->backend ? request->device : "0",
                          request->threads, parameters);
     snprintf(place->parameters, sizeof place->parameters, "%s", parameters);
     place->used = ++wb->clock;

@@ -5,10 +5,14 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "status.h"
@@ -240,12 +244,48 @@ static void say(char *reason, size_t size, const char *path, const char *why)
         snprintf(reason, size, "...%s: %s", path + length - most, why);
 }
 
+/* 0 with the reason for what would stop dlopen for ever (a pipe) or end the process in it: a
+ * file whose end is missing, which it maps all the same.  What it tells by itself is left to it. */
+static int is_whole(const char *path, char *why, size_t size)
+{
+    struct stat status;
+    ElfW(Ehdr) head;
+    int whole = 1, file;
+    if (stat(path, &status) != 0)
+        return 1;
+    if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+        snprintf(why, size, "a pipe, socket or device, wanted a file");
+        return 0;
+    }
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return 1;
+    if (pread(file, &head, sizeof head, 0) == (ssize_t)sizeof head && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+        head.e_phentsize == sizeof(ElfW(Phdr)))
+        for (int i = 0; whole && i < head.e_phnum; i++) {
+            ElfW(Phdr) part;
+            const off_t at = (off_t)(head.e_phoff + (size_t)i * sizeof part);
+            whole = pread(file, &part, sizeof part, at) == (ssize_t)sizeof part &&
+                    part.p_filesz <= (uint64_t)status.st_size &&
+                    part.p_offset <= (uint64_t)status.st_size - part.p_filesz;
+        }
+    close(file);
+    if (!whole)
+        snprintf(why, size, "the end of the file is missing");
+    return whole;
+}
+
 const ckv_backend *ckv_loader_open(const ckv_module_file *file, char *reason, size_t size)
 {
-    void *handle = dlopen(file->path, RTLD_NOW | RTLD_LOCAL);
     const ckv_backend *backend;
     const ckv_module *module;
     char why[300] = "";
+    void *handle;
+    if (!is_whole(file->path, why, sizeof why)) {
+        say(reason, size, file->path, why);
+        return NULL;
+    }
+    handle = dlopen(file->path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *text = dlerror();
         say(reason, size, file->path, text == NULL ? "cannot be loaded" : text);

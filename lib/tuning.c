@@ -91,6 +91,13 @@ static int is_of(const ckv_backend *backend, setting *s)
     return own;
 }
 
+/* The environment speaks to every context of the process: what is not of this backend may be
+ * of another, and where this one has nothing to tune, it surely is. */
+static int may_be_of_another(const ckv_backend *backend, uint8_t source)
+{
+    return source == CKV_SOURCE_ENVIRONMENT && backend->tunable_count == 0;
+}
+
 static ckv_status unknown_name(const ckv_backend *backend, const setting *s, const char *from)
 {
     char list[300] = "";
@@ -155,7 +162,7 @@ static ckv_status take(ckv_context *context, setting *s, const char *from, uint8
         }
         return CKV_OK;
     }
-    return unknown_name(backend, s, from);
+    return may_be_of_another(backend, source) ? CKV_OK : unknown_name(backend, s, from);
 }
 
 static ckv_status read_list(ckv_context *context, const char *list, const char *from, uint8_t source)

@@ -325,6 +325,7 @@ int verify_targets_find(struct verify_targets *all, const struct verify_wanted *
     memset(all, 0, sizeof *all);
     ckv_context_options_init(&options);
     options.backend = "ref";
+    options.device = "0"; /* whatever CKV_DEVICE says */
     if (ckv_context_create(&options, &all->reference) != CKV_OK) {
         message_error("%s", ckv_error_detail());
         return EXIT_VERIFY_ERROR;

@@ -255,6 +255,13 @@ static void test_broken_files(void **state)
     assert_broken("none", "ckv-none.so", "no ckv_module_entry: not a module of libckv");
     put("a", "ckv-open.so", "open.so");
     assert_broken("open", "ckv-open.so", "undefined symbol: ckv_no_such_function");
+    assert_int_equal(mkfifo(path_of("a", "ckv-pipe.so"), 0666), 0);
+    assert_broken("pipe", "ckv-pipe.so", "a pipe, socket or device, wanted a file");
+    put("a", "ckv-cut.so", "fake.so");
+    for (off_t size = 16000; size > 1000; size /= 2) { /* dlopen maps what is not there */
+        assert_int_equal(truncate(path_of("a", "ckv-cut.so"), size), 0);
+        assert_broken("cut", "ckv-cut.so", "the end of the file is missing");
+    }
     if (geteuid() != 0) {
         put("a", "ckv-secret.so", "fake.so");
         assert_int_equal(chmod(path_of("a", "ckv-secret.so"), 0), 0);
