@@ -16,8 +16,9 @@ pytestmark = needs_ckv
 
 CAPTURE = SOURCE / "tests" / "data" / "smollm2-135m.safetensors"
 LIGHT = os.environ.get("CKV_TEST_LIGHT") == "1"
-FILES = 10 if LIGHT else 300
-GPU_FILES = 4 if LIGHT else 100
+FULL = os.environ.get("CKV_TEST_FULL") == "1"
+FILES = 10 if LIGHT else 300 if FULL else 60
+GPU_FILES = 4 if LIGHT else 100 if FULL else 20
 PRETENDED = Path(os.environ.get("top_builddir", ".")) / "tests" / "sim" / "lib"
 TYPES = ("F32", "F16", "BF16")
 

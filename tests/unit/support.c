@@ -53,6 +53,14 @@ int test_light(void)
     return 1;
 }
 
+int test_share(int least, int some, int all)
+{
+    const char *full = getenv("CKV_TEST_FULL");
+    if (test_light())
+        return least;
+    return full != NULL && strcmp(full, "1") == 0 ? all : some;
+}
+
 /* ---------------------------------------------------------------- memory */
 
 #define RED_BYTE 0xa5

@@ -34,6 +34,10 @@ uint64_t test_hash(uint64_t hash, const void *data, size_t size);
 /* 1 when CKV_TEST_LIGHT=1 asks for less; the first time it says so. */
 int test_light(void);
 
+/* How much of a sweep that takes minutes: `least` when CKV_TEST_LIGHT=1 asks for less, `all`
+ * when CKV_TEST_FULL=1 asks for all, else `some`. */
+int test_share(int least, int some, int all);
+
 /* ---------------------------------------------------------------- memory */
 
 #define TEST_RED 64

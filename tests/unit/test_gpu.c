@@ -37,7 +37,7 @@ static void test_random_problems(int backend)
     const int seeds = pretended && backend < PRETENDED ? SEEDS : 1;
     if (devices == 0)
         skip_because(absent != NULL ? absent : backends[backend]->absence());
-    for (int number = 0; number < (test_light() ? 6 : 40); number++) {
+    for (int number = 0; number < test_share(6, 15, 40); number++) {
         const test_outcome want = solve_on(number, "ref", 0);
         /* Every third problem with all seeds. */
         for (int seed = 0; seed < (number % 3 == 0 ? seeds : 1); seed++) {

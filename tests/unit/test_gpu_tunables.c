@@ -94,7 +94,7 @@ static void check_place(const place *at)
                 continue;
             }
             for (int layer = 0; layer < 2; layer++)
-                if (!test_light() || layer == (strcmp(ckv_gpu_tunables[i].stage, "score") == 0)) {
+                if (test_share(0, 0, 1) || layer == (strcmp(ckv_gpu_tunables[i].stage, "score") == 0)) {
                     test_assert_same(text, layer, want[layer], solve(layer, at, text));
                     ran++;
                 }
@@ -125,7 +125,7 @@ static void test_mixtures(void **state)
 {
     const test_outcome want[2] = {solve(0, NULL, NULL), solve(1, NULL, NULL)};
     (void)state;
-    for (int number = 0; number < (test_light() ? 7 : 35); number++) {
+    for (int number = 0; number < test_share(7, 14, 35); number++) {
         const place *at = &places[number % PLACES];
         test_random r = test_seed((uint64_t)number + 1);
         char all[400] = "", text[64];
