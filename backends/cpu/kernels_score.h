@@ -84,8 +84,7 @@ static float greatest(const float *row, int count, float start)
 /*
  * Spec 4.3, of WEIGHT_VECTORS vectors in step: the chain of one is longer than the processor
  * looks ahead.  What is below -60 gives 0 in the end and must not overflow on the way.  What is
- * above -2^-26 needs no case of its own here: s is 1, and so is the result, whether or not
- * r * r is so small that a mode of the processor takes it as 0.
+ * above -2^-60 counts as that, whose exponential is 1 too, so that r * r does not underflow.
  */
 #define EACH_VECTOR for (int v = 0; v < WEIGHT_VECTORS; v++)
 
@@ -95,7 +94,7 @@ static inline void weigh(vf e[WEIGHT_VECTORS], vf top)
     vf x[WEIGHT_VECTORS], t[WEIGHT_VECTORS], rh[WEIGHT_VECTORS], rl[WEIGHT_VECTORS], r[WEIGHT_VECTORS],
         p[WEIGHT_VECTORS], s[WEIGHT_VECTORS];
     EACH_VECTOR x[v] = vf_sub(e[v], top);
-    EACH_VECTOR r[v] = vf_max(x[v], vf_set(-61.0f));
+    EACH_VECTOR r[v] = vf_min(vf_max(x[v], vf_set(-61.0f)), vf_set(-0x1p-60f));
     EACH_VECTOR t[v] = vf_fma(r[v], vf_set(0x1.715476p0f), round);
     EACH_VECTOR rl[v] = vf_sub(t[v], round);
     EACH_VECTOR rh[v] = vf_fma(rl[v], vf_set(-0x1.62e4p-1f), r[v]);

@@ -46,6 +46,10 @@ static inline vf vf_max(vf a, vf b)
 {
     return _mm256_max_ps(a, b);
 }
+static inline vf vf_min(vf a, vf b)
+{
+    return _mm256_min_ps(a, b);
+}
 static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_LT_OQ), v);

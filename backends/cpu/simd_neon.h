@@ -46,6 +46,10 @@ static inline vf vf_max(vf a, vf b)
 {
     return vmaxq_f32(a, b);
 }
+static inline vf vf_min(vf a, vf b)
+{
+    return vminq_f32(a, b);
+}
 static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
     return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, vdupq_n_f32(limit))));

@@ -62,6 +62,11 @@ static inline vf vf_max(vf a, vf b)
     EACH(i) a.lane[i] = b.lane[i] > a.lane[i] ? b.lane[i] : a.lane[i];
     return a;
 }
+static inline vf vf_min(vf a, vf b)
+{
+    EACH(i) a.lane[i] = b.lane[i] < a.lane[i] ? b.lane[i] : a.lane[i];
+    return a;
+}
 static inline vf vf_zero_where_less(vf x, float limit, vf v)
 {
     EACH(i) v.lane[i] = x.lane[i] < limit ? 0.0f : v.lane[i];

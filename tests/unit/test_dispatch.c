@@ -82,27 +82,31 @@ static void test_variants(void **state)
 {
     NEEDS_SIM;
     static const char *const cases[][4] = {
-        {"cuda", "0", NULL, "mma, built now"},    {"hip", "0", NULL, "mfma, built now"},
-        {"hip", "1", NULL, "wmma, built now"},    {"cuda", "1", "int", "int, built now"},
-        {"cuda", "0", "dot4", "dot4, built now"},
+        {"cuda", "0", NULL, "mma"},  {"hip", "0", NULL, "mfma"},    {"hip", "1", NULL, "wmma"},
+        {"cuda", "1", "int", "int"}, {"cuda", "0", "dot4", "dot4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         ckv_context *context;
         ckv_plan *plan;
         ckv_shape shape;
         ckv_plan_info info = {.struct_size = sizeof info};
+        char now[40], ahead[40];
         if (cases[i][2] != NULL)
             setenv("CKV_GPU_NORM", cases[i][2], 1);
         assert_ok(create(cases[i][0], cases[i][1], &context));
         unsetenv("CKV_GPU_NORM");
-        assert_string_equal(row_of(context, cases[i][0], cases[i][1][0] - '0').variant, cases[i][3]);
+        const char *variant = row_of(context, cases[i][0], cases[i][1][0] - '0').variant;
+        /* Ahead where this build has images for such a device. */
+        snprintf(now, sizeof now, "%s, built now", cases[i][3]);
+        snprintf(ahead, sizeof ahead, "%s, built ahead", cases[i][3]);
+        assert_true(strcmp(variant, now) == 0 || strcmp(variant, ahead) == 0);
         ckv_shape_init(&shape);
         shape.kv_heads = 1;
         shape.tokens = 10;
         assert_ok(ckv_plan_create(context, &shape, NULL, &plan));
         assert_ok(ckv_plan_query(plan, &info));
         assert_string_equal(info.backend, cases[i][0]);
-        assert_string_equal(info.variant, cases[i][3]);
+        assert_string_equal(info.variant, variant);
         ckv_plan_destroy(plan);
         ckv_context_destroy(context);
     }
