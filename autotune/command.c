@@ -14,11 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE_SHARE 0.1 /* of the budget */
-#define PATIENCE 10.0      /* seconds that a candidate may take beyond what the default explains */
-#define LONG_RUN 0.25      /* seconds by the model, from which on fewer tokens are timed ... */
-#define LEAST_TIMED 2048   /* ... but as many blocks as matter */
-#define LIMITS_FROM 30.0    /* budgets below are too short to measure the machine's limits */
+#define PATIENCE_SHARE 0.1    /* of the budget */
+#define PATIENCE 10.0         /* seconds that a candidate may take beyond what the default explains */
+#define LEAST_SHARE (1.0 / 6) /* of the budget, for one item: less would be too little for all of them */
+#define LONG_RUN 0.25         /* seconds by the model, from which on fewer tokens are timed ... */
+#define LEAST_TIMED 2048      /* ... but as many blocks as matter */
+#define LIMITS_FROM 30.0      /* budgets below are too short to measure the machine's limits */
 #define ITEMS_MOST (TUNE_MOST * TUNE_MOST * SPACE_GROUPS)
 
 static volatile sig_atomic_t stop;
@@ -204,7 +205,8 @@ static struct search search_of(struct tune *tune, struct item *item, const struc
                            .group = &item->group,
                            .base = item->base,
                            .trials = trials,
-                           .deadline = now + left / (double)(tune->item_count - tune->now),
+                           .deadline = now + fmax(left / (double)(tune->item_count - tune->now),
+                                                  fmin(left, LEAST_SHARE * tune->options.budget)),
                            .patience = fmin(PATIENCE, PATIENCE_SHARE * tune->options.budget),
                            .model_only = tune->options.budget == 0 || tune->options.dry_run,
                            .exhaustive = tune->options.exhaustive};
