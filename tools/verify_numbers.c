@@ -73,10 +73,10 @@ bool verify_plainer(struct verify_problem *p, enum verify_input input, int64_t f
     bool changed = false;
 
     for (int64_t i = first; i < first + length; i++) {
-        uint32_t before = number_at(p, input, i), after = plainer(p->dtype[input], before, how, i);
+        uint32_t before = number_at(p, (int)input, i), after = plainer(p->dtype[input], before, how, i);
 
         changed = changed || (before != after && before != one_of(p->dtype[input]));
-        put_number(p, input, i, after);
+        put_number(p, (int)input, i, after);
     }
     return changed;
 }

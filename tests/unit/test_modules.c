@@ -59,6 +59,17 @@ static void put_text(const char *folder, const char *file, const char *text)
     fclose(out);
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 /* What a module that is loaded next is to be. */
 static void be(const char *name, const char *wrong, const char *ranks)
 {
@@ -625,6 +636,8 @@ static void *make_contexts(void *argument)
 static void test_fork(void **state)
 {
     (void)state;
+    if (SANITIZED)
+        skip_because("a sanitizer's allocator has locks that a fork may leave held");
     pthread_t thread;
     int goes_on = 1;
     ckv_context *context;
