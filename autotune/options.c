@@ -3,9 +3,9 @@
 #include "options.h"
 
 #include "bench/shapes.h"
-#include "bench/values.h"
 #include "lib/sizes.h"
 #include "tools/message.h"
+#include "tools/values.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -195,15 +195,7 @@ bool tune_options_parse(int argc, char **argv, struct tune_options *options)
     ckv_policy_init(&options->run.policy);
     options->run.input = "ckv tune";
     options->budget = DEFAULT_BUDGET;
-    switch (argp_parse(&tune_argp, argc, argv, 0, NULL, options)) {
-    case 0:
-        return true;
-    case EINVAL: /* a parser here printed why */
-        return false;
-    default:
-        message_error("out of memory");
-        return false;
-    }
+    return values_parse(&tune_argp, argc, argv, options);
 }
 
 void tune_options_free(struct tune_options *options)

@@ -5,7 +5,7 @@
 #include "lib/sizes.h"
 #include "shapes.h"
 #include "tools/message.h"
-#include "values.h"
+#include "tools/values.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -276,15 +276,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options)
     ckv_policy_init(&options->run.policy);
     options->dtype = CKV_BF16;
     options->peers = true;
-    switch (argp_parse(&bench_argp, argc, argv, 0, NULL, &given)) {
-    case 0:
-        return true;
-    case EINVAL: /* a parser here printed why */
-        return false;
-    default:
-        message_error("out of memory");
-        return false;
-    }
+    return values_parse(&bench_argp, argc, argv, &given);
 }
 
 void bench_options_free(struct bench_options *options)

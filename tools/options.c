@@ -4,6 +4,7 @@
 
 #include "lib/sizes.h"
 #include "message.h"
+#include "values.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -37,34 +38,10 @@ enum key {
 
 /* ------------------------------------------------------------------ values */
 
-/* What a parser returns to stop argp: the line has been printed. */
-static error_t wrong(const char *option, const char *value, const char *wanted)
-{
-    message_error("%s: '%s': wanted %s", option, value, wanted);
-    return EINVAL;
-}
-
-/* Digits and nothing else, from `least` to `most`. */
-static error_t read_integer(const char *option, const char *text, int64_t least, int64_t most, int64_t *value)
-{
-    char wanted[80];
-    bool good = *text != '\0';
-
-    for (const char *at = text; *at != '\0'; at++)
-        good = good && isdigit((unsigned char)*at);
-    errno = 0;
-    if (good)
-        *value = strtoll(text, NULL, 10);
-    if (good && errno == 0 && *value >= least && *value <= most)
-        return 0;
-    snprintf(wanted, sizeof wanted, "an integer from %" PRId64 " to %" PRId64, least, most);
-    return wrong(option, text, wanted);
-}
-
 static error_t read_int32(const char *option, const char *text, int32_t least, int32_t most, int32_t *value)
 {
     int64_t wide = 0;
-    error_t status = read_integer(option, text, least, most, &wide);
+    error_t status = values_integer(option, text, least, most, false, &wide);
 
     if (status == 0)
         *value = (int32_t)wide;
@@ -77,7 +54,7 @@ static error_t read_ratio(const char *option, const char *text, ckv_ratio *ratio
     ckv_ratio read;
 
     if (ckv_ratio_parse(text, &read) != CKV_OK || read.numerator > read.denominator)
-        return wrong(option, text, "a decimal number from 0 to 1, with at most 12 digits after the point");
+        return values_wrong(option, text, "a decimal number from 0 to 1, with at most 12 digits after the point");
     *ratio = read;
     return 0;
 }
@@ -90,7 +67,7 @@ static error_t read_epsilon(const char *option, const char *text, float *epsilon
     float value = starts_well ? strtof(text, &end) : 0.0f;
 
     if (!starts_well || end == text || *end != '\0' || !(value >= 0x1p-24f && value <= 1.0f))
-        return wrong(option, text, "a number from 2^-24 (5.9604645e-8) to 1");
+        return values_wrong(option, text, "a number from 2^-24 (5.9604645e-8) to 1");
     *epsilon = value;
     return 0;
 }
@@ -109,13 +86,13 @@ static error_t read_pool(const char *option, const char *text, ckv_policy *polic
         return 0;
     }
     if (length != 3 || (strncmp(text, "max", 3) != 0 && strncmp(text, "avg", 3) != 0))
-        return wrong(option, text, wanted);
+        return values_wrong(option, text, wanted);
     width = text[0] == 'm' ? 7 : 5;
     if (colon != NULL) {
         errno = 0;
         width = isdigit((unsigned char)colon[1]) ? strtoll(colon + 1, &end, 10) : 0;
         if (width < 1 || width > INT32_MAX || errno != 0 || *end != '\0')
-            return wrong(option, text, wanted);
+            return values_wrong(option, text, wanted);
     }
     policy->pool = text[0] == 'm' ? CKV_POOL_MAX : CKV_POOL_AVERAGE;
     policy->pool_width = (int32_t)width;
@@ -132,10 +109,10 @@ static error_t read_budgets(const char *option, const char *text)
     for (const char *at = text; *at != '\0'; at++)
         counts += *at == ',';
     if (!isdigit((unsigned char)*text))
-        return wrong(option, text, "uniform");
+        return values_wrong(option, text, "uniform");
     snprintf(wanted, sizeof wanted, "uniform: a list of counts per KV head, of length %zu here, is not offered",
              counts);
-    return wrong(option, text, wanted);
+    return values_wrong(option, text, wanted);
 }
 
 static error_t add_layer(const char *option, const char *text, struct options *options)
@@ -160,28 +137,6 @@ static error_t add_layer(const char *option, const char *text, struct options *o
     grown[at] = layer;
     options->layers = grown;
     options->layer_count++;
-    return 0;
-}
-
-static error_t read_backend(const char *option, const char *text, struct options *options)
-{
-    char *colon;
-
-    free(options->backend);
-    options->backend = strdup(text);
-    if (options->backend == NULL) {
-        message_error("%s: '%s': out of memory", option, text);
-        return EINVAL;
-    }
-    options->backend_text = text;
-    options->device = NULL;
-    colon = strchr(options->backend, ':');
-    if (colon != NULL) {
-        *colon = '\0';
-        options->device = colon + 1;
-    }
-    if (options->backend[0] == '\0' || (colon != NULL && colon[1] == '\0'))
-        return wrong(option, text, "NAME or NAME:DEVICE, such as auto, ref or ref:0");
     return 0;
 }
 
@@ -214,7 +169,7 @@ static error_t parse_policy(int key, char *text, struct argp_state *state)
         return read_ratio("--keep", text, &policy->keep);
     case KEY_BUDGET:
         options->budget_given = true;
-        return read_integer("--budget", text, 0, INT64_MAX, &policy->budget);
+        return values_integer("--budget", text, 0, INT64_MAX, false, &policy->budget);
     case KEY_ALPHA:
         return read_ratio("--alpha", text, &policy->alpha);
     case KEY_EPSILON:
@@ -230,7 +185,7 @@ static error_t parse_policy(int key, char *text, struct argp_state *state)
     case KEY_BUDGETS:
         return read_budgets("--budgets", text);
     case KEY_NORM:
-        return strcmp(text, "l1") == 0 ? 0 : wrong("--norm", text, "l1");
+        return strcmp(text, "l1") == 0 ? 0 : values_wrong("--norm", text, "l1");
     case ARGP_KEY_END:
         if (options->keep_given && options->budget_given) {
             message_error("--keep and --budget: both given, wanted one of them");
@@ -270,7 +225,7 @@ static error_t parse_run(int key, char *text, struct argp_state *state)
         options->json = true;
         return 0;
     case KEY_BACKEND:
-        return read_backend("--backend", text, options);
+        return values_backend(text, options);
     case KEY_THREADS:
         return read_int32("--threads", text, 1, CKV_LIMIT_THREADS, &options->threads);
     case ARGP_KEY_END:
@@ -347,7 +302,7 @@ static error_t parse_evict(int key, char *text, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (options->policy.window == 0)
-            return wrong("--window", "0", "at least 1: the window's queries are what scores");
+            return values_wrong("--window", "0", "at least 1: the window's queries are what scores");
         return 0;
     default:
         return parse_input(key, text, state);
@@ -394,7 +349,7 @@ static error_t parse_info(int key, char *text, struct argp_state *state)
         options->json = true;
         return 0;
     case KEY_BACKEND:
-        return read_backend("--backend", text, options);
+        return values_backend(text, options);
     case ARGP_KEY_ARG:
         message_error("'%s': an argument, wanted none after ckv info", text);
         return EINVAL;
@@ -417,15 +372,7 @@ static bool parse(const struct argp *argp, int argc, char **argv, struct options
 {
     memset(options, 0, sizeof *options);
     ckv_policy_init(&options->policy);
-    switch (argp_parse(argp, argc, argv, 0, NULL, options)) {
-    case 0:
-        return true;
-    case EINVAL: /* a parser here printed why */
-        return false;
-    default:
-        message_error("out of memory");
-        return false;
-    }
+    return values_parse(argp, argc, argv, options);
 }
 
 bool options_parse_evict(int argc, char **argv, struct options *options)

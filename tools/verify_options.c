@@ -3,6 +3,7 @@
 #include "verify_options.h"
 
 #include "message.h"
+#include "values.h"
 
 #include <argp.h>
 #include <ctype.h>
@@ -25,25 +26,14 @@ enum key {
 
 /* ------------------------------------------------------------------ values */
 
-static error_t wrong(const char *option, const char *value, const char *wanted)
+static error_t read_count(const char *option, const char *text, int64_t least, uint64_t *value)
 {
-    message_error("%s: '%s': wanted %s", option, value, wanted);
-    return EINVAL;
-}
+    int64_t read = 0;
+    error_t status = values_integer(option, text, least, INT64_MAX, false, &read);
 
-static error_t read_count(const char *option, const char *text, uint64_t least, uint64_t *value)
-{
-    char wanted[80], *end = NULL;
-    unsigned long long read;
-
-    errno = 0;
-    read = strtoull(text, &end, 10);
-    if (isdigit((unsigned char)text[0]) && *end == '\0' && errno == 0 && read >= least && read <= INT64_MAX) {
-        *value = read;
-        return 0;
-    }
-    snprintf(wanted, sizeof wanted, "an integer from %" PRIu64 " to %" PRId64, least, INT64_MAX);
-    return wrong(option, text, wanted);
+    if (status == 0)
+        *value = (uint64_t)read;
+    return status;
 }
 
 static error_t read_minutes(const char *text, double *minutes)
@@ -52,7 +42,7 @@ static error_t read_minutes(const char *text, double *minutes)
     double value = isdigit((unsigned char)text[0]) || text[0] == '.' ? strtod(text, &end) : 0;
 
     if (end == NULL || end == text || *end != '\0' || !(value > 0 && value <= 100000))
-        return wrong("--minutes", text, "minutes above 0, at most 100000");
+        return values_wrong("--minutes", text, "minutes above 0, at most 100000");
     *minutes = value;
     return 0;
 }
@@ -65,7 +55,7 @@ static error_t read_backends(char *text, struct verify_options *options)
         if (comma != NULL)
             *comma = '\0';
         if (at[0] == '\0' || at[0] == ':' || at[strlen(at) - 1] == ':')
-            return wrong("--backend", at, "a list of NAME or NAME:DEVICE, such as cpu,opencl:0");
+            return values_wrong("--backend", at, "a list of NAME or NAME:DEVICE, such as cpu,opencl:0");
         if (options->backend_count == VERIFY_BACKENDS) {
             message_error("--backend: more than %d names, wanted at most as many", VERIFY_BACKENDS);
             return EINVAL;
@@ -90,7 +80,7 @@ static error_t read_plant(char *text, struct verify_options *options)
             options->plant.backend = known[i];
     options->plant.stage = colon == NULL ? VERIFY_STAGES : verify_stage_named(colon + 1);
     if (options->plant.backend == NULL || options->plant.stage == VERIFY_STAGES)
-        return wrong("--plant", text, wanted);
+        return values_wrong("--plant", text, wanted);
     return 0;
 }
 
@@ -195,13 +185,5 @@ bool verify_options_parse(int argc, char **argv, struct verify_options *options)
 
     memset(options, 0, sizeof *options);
     options->seed = 1;
-    switch (argp_parse(&verify_argp, argc, argv, 0, NULL, &given)) {
-    case 0:
-        return true;
-    case EINVAL: /* a parser here printed why */
-        return false;
-    default:
-        message_error("out of memory");
-        return false;
-    }
+    return values_parse(&verify_argp, argc, argv, &given);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options that several commands take. */
-#ifndef CKV_BENCH_VALUES_H
-#define CKV_BENCH_VALUES_H
+/* Command lines: what the parsers of several commands share. */
+#ifndef CKV_TOOLS_VALUES_H
+#define CKV_TOOLS_VALUES_H
 
-#include "tools/options.h"
+#include "options.h"
 
 #include <argp.h>
 
@@ -20,5 +20,8 @@ error_t values_backend(const char *text, struct options *run);
  * keeps the length, which stays at most `most`, or NULL. */
 error_t values_list(const char *option, char *text, const size_t *count, size_t most,
                     error_t (*add)(void *of, const char *entry), void *of);
+
+/* Parses the words after `ckv`.  False after one error line. */
+bool values_parse(const struct argp *argp, int argc, char **argv, void *input);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of options that several commands take. */
+/* See values.h. */
 #include "values.h"
 
-#include "tools/message.h"
+#include "message.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -82,4 +82,17 @@ error_t values_backend(const char *text, struct options *run)
     if (run->backend[0] == '\0' || (colon != NULL && colon[1] == '\0'))
         return values_wrong("--backend", text, "NAME or NAME:DEVICE, such as auto, ref or cpu:0");
     return 0;
+}
+
+bool values_parse(const struct argp *argp, int argc, char **argv, void *input)
+{
+    switch (argp_parse(argp, argc, argv, 0, NULL, input)) {
+    case 0:
+        return true;
+    case EINVAL: /* a parser here printed why */
+        return false;
+    default:
+        message_error("out of memory");
+        return false;
+    }
 }
