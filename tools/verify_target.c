@@ -14,34 +14,17 @@ static const int32_t thread_counts[VERIFY_CONTEXTS] = {1, 2, 3, 7};
 
 /* ------------------------------------------------------------------ contexts */
 
-#define FROM_ENVIRONMENT "CKV_"
-
 /* Context `at` of a target, not kept. */
 static ckv_status create(const struct verify_target *target, int at, ckv_context **context)
 {
-    char variable[VERIFY_VARIANT], *saved = NULL, *value = NULL;
     ckv_context_options options;
-    ckv_status status;
 
     ckv_context_options_init(&options);
     options.backend = target->backend;
     options.device = target->device[0] == '\0' ? NULL : target->device;
     options.threads = thread_counts[at];
     options.parameters = target->parameters[at][0] == '\0' ? NULL : target->parameters[at];
-    if (strncmp(target->variant, FROM_ENVIRONMENT, strlen(FROM_ENVIRONMENT)) == 0) {
-        snprintf(variable, sizeof variable, "%s", target->variant);
-        value = strchr(variable, '=');
-        *value++ = '\0';
-        saved = getenv(variable) == NULL ? NULL : strdup(getenv(variable));
-        setenv(variable, value, 1);
-    }
-    status = ckv_context_create(&options, context);
-    if (saved != NULL)
-        setenv(variable, saved, 1);
-    else if (value != NULL)
-        unsetenv(variable);
-    free(saved);
-    return status;
+    return ckv_context_create(&options, context);
 }
 
 int verify_target_index(int32_t threads)
@@ -176,38 +159,15 @@ static bool add_values(struct verify_targets *all, const struct verify_target *b
     return good;
 }
 
-/* Routes of the norm, of a backend that does not have them as a tunable. */
-static bool add_routes(struct verify_targets *all, const struct verify_target *base, const ckv_context *device)
-{
-    static const char *const routes[] = {"int", "dot4", "mma", "mfma", "wmma"};
-    bool good = true;
-
-    for (size_t i = 0; good && i < sizeof routes / sizeof routes[0]; i++) {
-        struct verify_target target = *base;
-
-        target.stages = stages_of("norm");
-        snprintf(target.variant, sizeof target.variant, "CKV_GPU_NORM=%s", routes[i]);
-        mix(&target, device, -1);
-        if (create(&target, 0, &target.contexts[0]) != CKV_OK)
-            continue; /* a route of other devices */
-        good = add_target(all, &target);
-        if (!good)
-            ckv_context_destroy(target.contexts[0]);
-    }
-    return good;
-}
-
 /* The device as it comes, unless a tunable of everything stands for it (the instruction set),
  * and each value of each tunable. */
 static bool add_variants(struct verify_targets *all, const struct verify_target *base, const ckv_context *device)
 {
     ckv_tunable_info info;
-    bool whole = false, routes = strcmp(base->backend, "cpu") != 0 && strcmp(base->backend, "ref") != 0, good = true;
+    bool whole = false, good = true;
 
-    for (int32_t index = 0; tunable(device, index, &info); index++) {
+    for (int32_t index = 0; tunable(device, index, &info); index++)
         whole = whole || (info.labels != NULL && stages_of(info.stage) == VERIFY_ALL);
-        routes = routes && !(info.labels != NULL && strcmp(info.stage, "norm") == 0);
-    }
     if (!whole) {
         struct verify_target target = *base;
 
@@ -216,7 +176,7 @@ static bool add_variants(struct verify_targets *all, const struct verify_target 
     }
     for (int32_t index = 0; good && tunable(device, index, &info); index++)
         good = add_values(all, base, device, index, &info);
-    return good && (!routes || add_routes(all, base, device));
+    return good;
 }
 
 /* ------------------------------------------------------------------ what is wanted */

@@ -17,8 +17,7 @@ struct verify_count {
 struct verify_target {
     char backend[16], device[16]; /* the device's number, "" where the backend has none */
     char name[VERIFY_NAME];       /* of the device */
-    /* A tunable's value that all contexts have, "isa=avx2", or a variable of the environment,
-     * "CKV_GPU_NORM=int"; "": the device as it comes. */
+    /* A tunable's value that all contexts have, "isa=avx2"; "": the device as it comes. */
     char variant[VERIFY_VARIANT];
     unsigned stages;                                     /* that the variant can make a difference to */
     char parameters[VERIFY_CONTEXTS][VERIFY_PARAMETERS]; /* ckv_context_options.parameters */

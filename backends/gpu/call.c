@@ -32,7 +32,8 @@ void ckv_gpu_begin(ckv_gpu_call *call, const ckv_plan *plan, const ckv_launch *l
     call->doing = "making the device current";
     call->code = call->gpu->driver->enter(call->gpu->device, &call->saved);
     call->entered = call->code == CKV_GPU_OK;
-    if (call->entered && !call->gpu->driver->takes(call->gpu->device, launch->stream)) {
+    if (call->entered && call->gpu->driver->takes != NULL &&
+        !call->gpu->driver->takes(call->gpu->device, launch->stream)) {
         call->foreign_stream = 1;
         call->code = CKV_GPU_FAILED;
     }

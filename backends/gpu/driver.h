@@ -127,7 +127,8 @@ typedef struct ckv_gpu_driver {
     /* 0 if `base` is memory of another device, or none that a device can read.  OpenCL:
      * a cl_mem of another context; what is no cl_mem at all it cannot tell. */
     int (*owns)(ckv_gpu_device *device, const void *base);
-    /* 0: a stream that the caller named is not the device's.  OpenCL alone can tell. */
+    /* Optional: 0 if a stream that the caller named is not the device's.  OpenCL alone can tell; on
+     * others a launch on it fails. */
     int (*takes)(ckv_gpu_device *device, ckv_gpu_stream stream);
 } ckv_gpu_driver;
 

@@ -427,14 +427,6 @@ static int owns(ckv_gpu_device *device, const void *base)
            ordinal == device->index;
 }
 
-/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
-static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
-{
-    (void)device;
-    (void)stream;
-    return 1;
-}
-
 static const ckv_gpu_embedded embedded = {ckv_gpu_text_cuda, &ckv_gpu_text_cuda_size, ckv_gpu_images_cuda};
 
 const ckv_gpu_driver ckv_gpu_cuda = {
@@ -471,5 +463,4 @@ const ckv_gpu_driver ckv_gpu_cuda = {
     .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
-    .takes = takes,
 };

@@ -419,14 +419,6 @@ static int owns(ckv_gpu_device *device, const void *base)
             host != NULL);
 }
 
-/* Which device a stream is of cannot be asked of every driver; a launch on another's fails. */
-static int takes(ckv_gpu_device *device, ckv_gpu_stream stream)
-{
-    (void)device;
-    (void)stream;
-    return 1;
-}
-
 static const ckv_gpu_embedded embedded = {ckv_gpu_text_hip, &ckv_gpu_text_hip_size, ckv_gpu_images_hip};
 
 const ckv_gpu_driver ckv_gpu_hip = {
@@ -463,5 +455,4 @@ const ckv_gpu_driver ckv_gpu_hip = {
     .wait_event = wait_event,
     .elapsed = elapsed,
     .owns = owns,
-    .takes = takes,
 };
