@@ -3,20 +3,14 @@
 #define _DEFAULT_SOURCE
 #include "machine.h"
 
+#include "lib/compiler.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
-
-#if defined(__clang__)
-#define COMPILER "clang " __clang_version__
-#elif defined(__GNUC__)
-#define COMPILER "gcc " __VERSION__
-#else
-#define COMPILER "unknown"
-#endif
 
 /* "model name : ..." of Linux on x86; elsewhere there may be none. */
 static void read_processor(char *text, size_t size)
@@ -48,7 +42,7 @@ void machine_describe(struct machine *machine)
     read_processor(machine->processor, sizeof machine->processor);
     if (uname(&names) == 0)
         snprintf(machine->system, sizeof machine->system, "%.60s %.60s", names.sysname, names.machine);
-    machine->compiler = COMPILER;
+    machine->compiler = CKV_COMPILER_TEXT;
     machine->processors = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (getloadavg(&machine->load, 1) != 1)
         machine->load = 0;

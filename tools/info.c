@@ -4,20 +4,13 @@
 #include "command.h"
 
 #include "info_tuning.h"
+#include "lib/compiler.h"
 #include "message.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(__clang__)
-#define COMPILER "clang " __clang_version__
-#elif defined(__GNUC__)
-#define COMPILER "gcc " __VERSION__
-#else
-#define COMPILER "unknown"
-#endif
 
 #if defined(__x86_64__)
 #define MACHINE "x86_64"
@@ -80,7 +73,7 @@ static const char *chosen_by(const struct options *options)
 static bool print_table(const ckv_context *context, const struct options *options, const char *error)
 {
     printf("ckv        %s\n", ckv_version());
-    printf("compiler   %s\n", COMPILER);
+    printf("compiler   %s\n", CKV_COMPILER_TEXT);
     printf("build      %s, %s%s\n\n", MACHINE, OPTIMISED ? "optimised" : "not optimised",
            SANITIZED ? ", address sanitizer" : "");
     printf("%-8s %6s  %-16s %s\n", "backend", "device", "usable", "what, or why not");
@@ -109,7 +102,7 @@ static json_t *build_object(void)
 {
     json_t *object = json_object();
 
-    json_object_set_new(object, "compiler", json_string(COMPILER));
+    json_object_set_new(object, "compiler", json_string(CKV_COMPILER_TEXT));
     json_object_set_new(object, "machine", json_string(MACHINE));
     json_object_set_new(object, "optimised", json_boolean(OPTIMISED));
     json_object_set_new(object, "sanitized", json_boolean(SANITIZED));

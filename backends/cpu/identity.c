@@ -5,18 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/compiler.h"
 #include "lib/hash.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#endif
-
-#if defined(__clang__)
-#define COMPILER "clang " __clang_version__
-#elif defined(__GNUC__)
-#define COMPILER "gcc " __VERSION__
-#else
-#define COMPILER "unknown"
 #endif
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -100,9 +93,9 @@ void ckv_cpu_identify(const ckv_context *context, ckv_device_identity *identity)
 {
     name_processor(identity);
     snprintf(identity->arch, sizeof identity->arch, "%s", family());
-    snprintf(identity->compiler, sizeof identity->compiler, "%s", COMPILER);
+    snprintf(identity->compiler, sizeof identity->compiler, "%s", CKV_COMPILER_TEXT);
     identity->units = context->threads;
     identity->kernels = ckv_hash_text(CKV_HASH_START, ckv_version());
-    identity->kernels = ckv_hash_text(identity->kernels, COMPILER);
+    identity->kernels = ckv_hash_text(identity->kernels, CKV_COMPILER_TEXT);
     identity->kernels = ckv_hash_text(identity->kernels, ckv_cpu_sources);
 }

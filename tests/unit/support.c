@@ -220,6 +220,29 @@ void test_copy(const test_tensor *to, const test_tensor *from)
                 memcpy(test_cell(to, h, i, c), test_cell(from, h, i, c), ckv_dtype_size(from->cells.dtype));
 }
 
+/* ---------------------------------------------------------------- contexts */
+
+ckv_status test_create(const char *backend, const char *device, ckv_context **context)
+{
+    ckv_context_options options;
+    ckv_context_options_init(&options);
+    options.backend = backend;
+    options.device = device;
+    return ckv_context_create(&options, context);
+}
+
+const char *test_chosen(const ckv_context *context)
+{
+    static char text[200];
+    text[0] = '\0';
+    for (int32_t i = 0; i < ckv_device_count(context); i++) {
+        ckv_device_info info = {.struct_size = sizeof info};
+        if (ckv_device_query(context, i, &info) == CKV_OK && info.selected)
+            snprintf(text, sizeof text, "%s:%d", info.backend, (int)info.device);
+    }
+    return text;
+}
+
 /* ---------------------------------------------------------------- problems */
 
 void test_problem_init(test_problem *p, int32_t kv_heads, int32_t group, int64_t tokens, int64_t queries,

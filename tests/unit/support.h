@@ -86,6 +86,14 @@ void test_fill(const test_tensor *tensor, float x);
 void test_randomize(const test_tensor *tensor, test_random *random, int low, int high);
 void test_copy(const test_tensor *to, const test_tensor *from);
 
+/* ---------------------------------------------------------------- contexts */
+
+/* With options that say no more than that. */
+ckv_status test_create(const char *backend, const char *device, ckv_context **context);
+
+/* What a context chose, "cuda:0"; until the next call. */
+const char *test_chosen(const ckv_context *context);
+
 /* ---------------------------------------------------------------- problems */
 
 enum { TEST_QUERY, TEST_KEY, TEST_VALUE, TEST_WEIGHT, TEST_TENSORS };

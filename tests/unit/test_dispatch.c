@@ -9,15 +9,6 @@
 
 static const char *absent;
 
-static ckv_status create(const char *backend, const char *device, ckv_context **context)
-{
-    ckv_context_options options;
-    ckv_context_options_init(&options);
-    options.backend = backend;
-    options.device = device;
-    return ckv_context_create(&options, context);
-}
-
 static ckv_device_info row_of(const ckv_context *context, const char *backend, int32_t device)
 {
     ckv_device_info info = {.struct_size = sizeof info};
@@ -28,20 +19,6 @@ static ckv_device_info row_of(const ckv_context *context, const char *backend, i
     }
     fail_msg("no row %s:%d", backend, (int)device);
     return info;
-}
-
-/* "cuda:0" */
-static const char *chosen(const ckv_context *context)
-{
-    static char text[100];
-    ckv_device_info info = {.struct_size = sizeof info};
-    text[0] = '\0';
-    for (int32_t i = 0; i < ckv_device_count(context); i++) {
-        assert_ok(ckv_device_query(context, i, &info));
-        if (info.selected)
-            snprintf(text, sizeof text, "%s:%d", info.backend, (int)info.device);
-    }
-    return text;
 }
 
 #define NEEDS_SIM                                                                                                      \
@@ -57,20 +34,20 @@ static void test_only_what_is_asked_for(void **state)
 {
     NEEDS_SIM;
     ckv_context *context;
-    assert_ok(create("cpu", NULL, &context));
+    assert_ok(test_create("cpu", NULL, &context));
     ckv_context_destroy(context);
-    assert_ok(create("ref", "0", &context));
+    assert_ok(test_create("ref", "0", &context));
     ckv_context_destroy(context);
     setenv("CKV_BACKEND", "cpu:0", 1);
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     ckv_context_destroy(context);
     unsetenv("CKV_BACKEND");
     assert_int_equal(sim.ckv_sim_calls(), 0);
-    assert_ok(create("hip", NULL, &context));
+    assert_ok(test_create("hip", NULL, &context));
     ckv_context_destroy(context);
     const int64_t calls = sim.ckv_sim_calls();
     assert_true(calls > 0);
-    assert_ok(create("cpu", NULL, &context));
+    assert_ok(test_create("cpu", NULL, &context));
     assert_int_equal(sim.ckv_sim_calls(), calls);
     /* The table asks every driver. */
     assert_true(ckv_device_count(context) >= 6);
@@ -93,7 +70,7 @@ static void test_variants(void **state)
         char now[40], ahead[40];
         if (cases[i][2] != NULL)
             setenv("CKV_GPU_NORM", cases[i][2], 1);
-        assert_ok(create(cases[i][0], cases[i][1], &context));
+        assert_ok(test_create(cases[i][0], cases[i][1], &context));
         unsetenv("CKV_GPU_NORM");
         const char *variant = row_of(context, cases[i][0], cases[i][1][0] - '0').variant;
         /* Ahead where this build has images for such a device. */
@@ -123,8 +100,8 @@ static void test_first_launch_fails(void **state)
         setenv("CKV_DISABLE", cases[i][0], 1);
         sim.ckv_sim_reset();
         sim.ckv_sim_fail(cases[i][2], 1, 0);
-        assert_ok(create(NULL, NULL, &context));
-        assert_string_equal(chosen(context), cases[i][3]);
+        assert_ok(test_create(NULL, NULL, &context));
+        assert_string_equal(test_chosen(context), cases[i][3]);
         const ckv_device_info passed = row_of(context, cases[i][1], 0);
         assert_int_equal(passed.available, 0);
         assert_non_null(strstr(passed.reason, "probe kernel: launching failed: "));
@@ -132,12 +109,12 @@ static void test_first_launch_fails(void **state)
         /* Asked for alone, it is an error with the reason and the others. */
         sim.ckv_sim_reset();
         sim.ckv_sim_fail(cases[i][2], 1, 0);
-        assert_fails(create(cases[i][1], "0", &context), CKV_ERROR_UNAVAILABLE, "options.device '0'");
+        assert_fails(test_create(cases[i][1], "0", &context), CKV_ERROR_UNAVAILABLE, "options.device '0'");
         assert_detail(":0: probe kernel: launching failed: ");
         assert_detail("there is: ");
         assert_detail("cpu:0");
         sim.ckv_sim_reset();
-        assert_ok(create(cases[i][1], "0", &context)); /* another context is not held to it */
+        assert_ok(test_create(cases[i][1], "0", &context)); /* another context is not held to it */
         ckv_context_destroy(context);
     }
     setenv("CKV_DISABLE", "opencl", 1);
@@ -149,8 +126,8 @@ static void test_first_kernel_faults(void **state)
     NEEDS_SIM;
     ckv_context *context;
     sim.ckv_sim_fail("kernel", 1, 0);
-    assert_ok(create(NULL, NULL, &context));
-    assert_string_equal(chosen(context), "cpu:0");
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "cpu:0");
     assert_non_null(strstr(row_of(context, "cuda", 0).reason, "probe kernel: "));
     assert_true(row_of(context, "hip", 1).reason[0] != '\0');
     ckv_context_destroy(context);
@@ -163,16 +140,16 @@ static void test_all_lost(void **state)
     ckv_context *context;
     int on_cpu = 0, launched = 0;
     const int64_t before = sim.ckv_sim_calls();
-    assert_ok(create(NULL, NULL, &context));
-    assert_string_equal(chosen(context), "cuda:0");
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "cuda:0");
     ckv_context_destroy(context);
     const int64_t calls = sim.ckv_sim_calls() - before;
     for (int64_t nth = 1; nth <= calls; nth++) {
         sim.ckv_sim_reset();
         sim.ckv_sim_fail("lost", nth, 0);
-        assert_ok(create(NULL, NULL, &context));
+        assert_ok(test_create(NULL, NULL, &context));
         sim.ckv_sim_reset();
-        if (strcmp(chosen(context), "cpu:0") == 0) {
+        if (strcmp(test_chosen(context), "cpu:0") == 0) {
             static const char *const backends[] = {"cuda", "cuda", "hip", "hip"};
             on_cpu++;
             for (int32_t i = 0; i < 4; i++) {
@@ -182,7 +159,7 @@ static void test_all_lost(void **state)
                 launched += i == 0 && strstr(info.reason, "probe kernel: launching") != NULL;
             }
         } else {
-            assert_string_equal(chosen(context), "cuda:0");
+            assert_string_equal(test_chosen(context), "cuda:0");
         }
         ckv_context_destroy(context);
     }
@@ -201,13 +178,13 @@ static void test_selectors(void **state)
     };
     ckv_context *context;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_ok(create(cases[i][0], cases[i][1], &context));
-        assert_string_equal(chosen(context), cases[i][2]);
+        assert_ok(test_create(cases[i][0], cases[i][1], &context));
+        assert_string_equal(test_chosen(context), cases[i][2]);
         ckv_context_destroy(context);
     }
-    assert_fails(create("hip", "sm_90", &context), CKV_ERROR_UNAVAILABLE,
+    assert_fails(test_create("hip", "sm_90", &context), CKV_ERROR_UNAVAILABLE,
                  "no such device; there is: cuda:0 (Pretended");
-    assert_fails(create("cuda", "2", &context), CKV_ERROR_UNAVAILABLE, "no such device");
+    assert_fails(test_create("cuda", "2", &context), CKV_ERROR_UNAVAILABLE, "no such device");
 }
 
 int main(void)

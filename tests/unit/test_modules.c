@@ -117,15 +117,6 @@ static int end(void **state)
 
 /* ---------------------------------------------------------------- contexts */
 
-static ckv_status create(const char *backend, const char *device, ckv_context **context)
-{
-    ckv_context_options options;
-    ckv_context_options_init(&options);
-    options.backend = backend;
-    options.device = device;
-    return ckv_context_create(&options, context);
-}
-
 static ckv_device_info query(const ckv_context *context, int32_t index)
 {
     ckv_device_info info = {.struct_size = sizeof info};
@@ -144,23 +135,11 @@ static ckv_device_info row_of(const ckv_context *context, const char *backend, i
     return (ckv_device_info){.reason = "", .name = "", .variant = ""};
 }
 
-static const char *chosen(const ckv_context *context)
-{
-    static char text[200];
-    text[0] = '\0';
-    for (int32_t i = 0; i < ckv_device_count(context); i++) {
-        const ckv_device_info info = query(context, i);
-        if (info.selected)
-            snprintf(text, sizeof text, "%s:%d", info.backend, (int)info.device);
-    }
-    return text;
-}
-
 static void assert_chosen(const char *backend, const char *device, const char *want)
 {
     ckv_context *context;
-    assert_ok(create(backend, device, &context));
-    assert_string_equal(chosen(context), want);
+    assert_ok(test_create(backend, device, &context));
+    assert_string_equal(test_chosen(context), want);
     ckv_context_destroy(context);
 }
 
@@ -199,7 +178,7 @@ static void test_works(void **state)
     assert_chosen(NULL, NULL, "fake:0"); /* of the best rank */
     assert_chosen("FAKE", "zero", "fake:0");
     ckv_context *context;
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     assert_string_equal(row_of(context, "fake", 0).variant, "pretended");
     assert_string_equal(row_of(context, "fake", 0).reason, "");
     assert_string_equal(query(context, ckv_device_count(context) - 1).backend, "ref");
@@ -213,12 +192,12 @@ static void test_detail(void **state)
     ckv_context *context;
     be("fake", "", "xx");
     put("a", "ckv-fake.so", "fake.so");
-    assert_fails(create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE,
+    assert_fails(test_create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE,
                  "options.backend 'fake': fake:0: fake device 0 does not open; there is: ");
-    assert_fails(create("fake", "1", &context), CKV_ERROR_UNAVAILABLE,
+    assert_fails(test_create("fake", "1", &context), CKV_ERROR_UNAVAILABLE,
                  "options.backend 'fake', options.device '1': fake:1: fake device 1 does not open; there is: ");
-    assert_ok(create(NULL, NULL, &context));
-    assert_has(chosen(context), "cpu:0");
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_has(test_chosen(context), "cpu:0");
     assert_string_equal(row_of(context, "fake", 0).reason, "fake device 0 does not open");
     assert_string_equal(row_of(context, "fake", 1).reason, "fake device 1 does not open");
     ckv_context_destroy(context);
@@ -230,8 +209,8 @@ static void test_detail(void **state)
 static void assert_broken(const char *name, const char *file, const char *reason)
 {
     ckv_context *context;
-    assert_ok(create(NULL, NULL, &context));
-    assert_string_equal(chosen(context), "cpu:0");
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "cpu:0");
     const ckv_device_info row = row_of(context, name, 0);
     if (row.backend == NULL)
         fail_msg("no row of %s", name);
@@ -241,7 +220,7 @@ static void assert_broken(const char *name, const char *file, const char *reason
     assert_has(row.reason, reason);
     assert_int_equal(row_of(context, "ref", 0).available, 1);
     ckv_context_destroy(context);
-    assert_fails(create(name, NULL, &context), CKV_ERROR_UNAVAILABLE, reason);
+    assert_fails(test_create(name, NULL, &context), CKV_ERROR_UNAVAILABLE, reason);
     assert_detail(path_of("a", file));
     assert_detail("there is: cpu:0");
     assert_null(context);
@@ -318,10 +297,10 @@ static void test_no_device(void **state)
     ckv_context *context;
     be("fake", "", "");
     put("a", "ckv-fake.so", "fake.so");
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     assert_string_equal(row_of(context, "fake", 0).reason, "the fake has none");
     ckv_context_destroy(context);
-    assert_fails(create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE, "the fake has none");
+    assert_fails(test_create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE, "the fake has none");
 }
 
 /* It serves one copy of the library in a process, whose errors it would mix up with the other's. */
@@ -355,7 +334,7 @@ static void test_clashes(void **state)
         snprintf(file, sizeof file, "ckv-%s.so", taken[i]);
         put("a", file, "fake.so");
     }
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     for (int i = 0; i < 3; i++) {
         const ckv_device_info row = row_of(context, taken[i], 0);
         assert_int_equal(row.available, 0);
@@ -364,7 +343,7 @@ static void test_clashes(void **state)
         if (i > 0)
             assert_int_equal(row_of(context, taken[i], 1).available, 1);
     }
-    assert_string_equal(chosen(context), "cpu:0");
+    assert_string_equal(test_chosen(context), "cpu:0");
     ckv_context_destroy(context);
     assert_chosen("ref", NULL, "ref:0");
     assert_string_equal(loaded(), "");
@@ -383,7 +362,7 @@ static void test_folders_in_order(void **state)
         const char *first = path_of(turned ? "b" : "a", ""), *last = path_of(turned ? "a" : "b", "");
         snprintf(path, sizeof path, "::%s/nowhere:%s:%s:", work, first, last);
         setenv("CKV_MODULE_PATH", path, 1);
-        assert_ok(create("fake", NULL, &context));
+        assert_ok(test_create("fake", NULL, &context));
         assert_has(loaded(), first);
         snprintf(path, sizeof path, "%s/ckv-fake.so: name clash: 'fake' is %s/ckv-fake.so", last, first);
         assert_string_equal(row_of(context, "fake", 1).reason, path);
@@ -395,7 +374,7 @@ static void test_folders_in_order(void **state)
     put_text("c", "ckv-fake.so", "text");
     snprintf(path, sizeof path, "%s:%s", path_of("c", ""), path_of("a", ""));
     setenv("CKV_MODULE_PATH", path, 1);
-    assert_fails(create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE, path_of("c", "ckv-fake.so"));
+    assert_fails(test_create("fake", NULL, &context), CKV_ERROR_UNAVAILABLE, path_of("c", "ckv-fake.so"));
 }
 
 static void test_files_that_are_none(void **state)
@@ -418,13 +397,13 @@ static void test_files_that_are_none(void **state)
     };
     ckv_context *context;
     setenv("CKV_MODULE_PATH", path_of("b", ""), 1);
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     const int32_t count = ckv_device_count(context);
     ckv_context_destroy(context);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         put("a", files[i], "fake.so");
     setenv("CKV_MODULE_PATH", path_of("a", ""), 1);
-    assert_ok(create(NULL, NULL, &context));
+    assert_ok(test_create(NULL, NULL, &context));
     assert_int_equal(ckv_device_count(context), count);
     ckv_context_destroy(context);
     assert_string_equal(loaded(), "");
@@ -440,7 +419,7 @@ static void test_rows_in_order(void **state)
     put("a", "ckv-m2.so", "none.so");
     put("a", "ckv-m1.so", "none.so");
     put("a", "ckv-m3.so", "none.so");
-    assert_ok(create("ref", NULL, &context));
+    assert_ok(test_create("ref", NULL, &context));
     const int32_t last = ckv_device_count(context) - 1;
     assert_string_equal(query(context, last - 1).backend, "cpu");
     assert_string_equal(query(context, last - 2).backend, "m3");
@@ -461,19 +440,19 @@ static void test_only_what_is_asked_for(void **state)
     put("a", "ckv-one.so", "fake.so");
     put("a", "ckv-two.so", "fake.so");
     put("a", "ckv-three.so", "fake.so");
-    assert_ok(create("cpu", NULL, &context));
+    assert_ok(test_create("cpu", NULL, &context));
     ckv_context_destroy(context);
-    assert_ok(create("ref", NULL, &context));
+    assert_ok(test_create("ref", NULL, &context));
     ckv_context_destroy(context);
     assert_string_equal(loaded(), "");
-    assert_ok(create("one", NULL, &context));
+    assert_ok(test_create("one", NULL, &context));
     ckv_context_destroy(context);
     const char *log = loaded();
     assert_has(log, "ckv-one.so");
     assert_null(strstr(log, "ckv-two.so"));
     setenv("CKV_DISABLE", "cuda,hip,opencl,two", 1);
-    assert_ok(create(NULL, NULL, &context));
-    assert_string_equal(chosen(context), "one:0");
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "one:0");
     assert_string_equal(row_of(context, "two", 0).reason, "switched off by CKV_DISABLE");
     ckv_context_destroy(context);
     setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
@@ -498,9 +477,9 @@ static void test_ranks(void **state)
     assert_chosen("fake", "0", "fake:0"); /* of no rank: when it is asked for */
     assert_chosen("fake", "zero", "fake:0");
     assert_chosen(NULL, "1", "fake:1");
-    assert_fails(create("fake", "2", &context), CKV_ERROR_UNAVAILABLE, "fake:2: fake device 2 does not open");
-    assert_fails(create("fake", "4", &context), CKV_ERROR_UNAVAILABLE, "no such device");
-    assert_fails(create(NULL, "Fake Zero", &context), CKV_ERROR_UNAVAILABLE, "Fake Zero");
+    assert_fails(test_create("fake", "2", &context), CKV_ERROR_UNAVAILABLE, "fake:2: fake device 2 does not open");
+    assert_fails(test_create("fake", "4", &context), CKV_ERROR_UNAVAILABLE, "no such device");
+    assert_fails(test_create(NULL, "Fake Zero", &context), CKV_ERROR_UNAVAILABLE, "Fake Zero");
     setenv("CKV_BACKEND", "fake:one", 1);
     assert_chosen(NULL, NULL, "fake:1");
     assert_chosen("ref", NULL, "ref:0");
@@ -523,7 +502,7 @@ static void test_long_lists(void **state)
         snprintf(file, sizeof file, "ckv-many%02d.so", i);
         put_text("a", file, "text");
     }
-    assert_fails(create("nonsense", NULL, &context), CKV_ERROR_UNAVAILABLE, "options.backend 'nonsense'");
+    assert_fails(test_create("nonsense", NULL, &context), CKV_ERROR_UNAVAILABLE, "options.backend 'nonsense'");
     assert_detail("there is: cpu:0");
     assert_detail("ref:0 (scalar reference); not: cuda");
     const char *detail = ckv_error_detail();
@@ -542,16 +521,16 @@ static void test_contexts_apart(void **state)
     (void)state;
     ckv_context *with, *without, *disabled;
     put("a", "ckv-fake.so", "fake.so");
-    assert_ok(create(NULL, NULL, &with));
+    assert_ok(test_create(NULL, NULL, &with));
     unsetenv("CKV_MODULE_PATH");
-    assert_ok(create(NULL, NULL, &without));
+    assert_ok(test_create(NULL, NULL, &without));
     setenv("CKV_MODULE_PATH", path_of("a", ""), 1);
     setenv("CKV_DISABLE", "cuda,hip,opencl,fake", 1);
-    assert_ok(create(NULL, NULL, &disabled));
+    assert_ok(test_create(NULL, NULL, &disabled));
     setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
     remove(path_of("a", "ckv-fake.so"));
-    assert_string_equal(chosen(with), "fake:0");
-    assert_string_equal(chosen(without), "cpu:0");
+    assert_string_equal(test_chosen(with), "fake:0");
+    assert_string_equal(test_chosen(without), "cpu:0");
     assert_null(row_of(without, "fake", 0).backend);
     assert_string_equal(row_of(disabled, "fake", 0).reason, "switched off by CKV_DISABLE");
     ckv_context_destroy(without);
@@ -604,7 +583,7 @@ static void test_races(void **state)
     ckv_context *shared;
     put("a", "ckv-fake.so", "fake.so");
     put("a", "ckv-broken.so", "none.so");
-    assert_ok(create("cpu", NULL, &shared));
+    assert_ok(test_create("cpu", NULL, &shared));
     assert_string_equal(loaded(), "");
     pthread_barrier_init(&barrier, NULL, THREADS);
     for (int i = 0; i < THREADS; i++) {
@@ -643,14 +622,14 @@ static void test_fork(void **state)
     ckv_context *context;
     put("a", "ckv-fake.so", "fake.so"); /* which is loaded by now: the system's loader has locks of its own */
     const uint64_t want = solve("ref");
-    assert_ok(create("fake", NULL, &context));
+    assert_ok(test_create("fake", NULL, &context));
     assert_int_equal(pthread_create(&thread, NULL, make_contexts, &goes_on), 0);
     for (int i = 0; i < 20; i++) {
         const pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
             alarm(60);
-            const int good = strcmp(chosen(context), "fake:0") == 0 && solve("fake") == want;
+            const int good = strcmp(test_chosen(context), "fake:0") == 0 && solve("fake") == want;
             _exit(good ? 0 : 1);
         }
         int status = -1;
