@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole reads and writes, and folders made on the way to a file. */
+/* Whole reads and writes, folders made on the way to a file, and that of the user's caches. */
 #ifndef CKV_LIB_FILES_H
 #define CKV_LIB_FILES_H
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +68,21 @@ static inline void ckv_make_folders(const char *folder)
             path[i] = '/';
         }
     mkdir(path, S_IRWXU);
+}
+
+/* `name` in the user's folder of caches; 0 when there is no such folder, or it does not fit. */
+static inline int ckv_cache_path(char *path, size_t size, const char *name)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *below = "/ckv/";
+    int length;
+    if (base == NULL || base[0] != '/') { /* its specification: other values are not valid */
+        base = getenv("HOME");
+        below = "/.cache/ckv/";
+    }
+    if (base == NULL || base[0] != '/')
+        return 0;
+    length = snprintf(path, size, "%s%s%s", base, below, name);
+    return length > 0 && (size_t)length < size;
 }
 
 #endif

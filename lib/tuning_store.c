@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "files.h"
 #include "status.h"
 
 #ifndef CKV_PKGDATADIR
@@ -38,13 +39,11 @@ static int is_off(void)
 
 static void find_user_file(char path[CKV_PATH_SIZE])
 {
-    const char *given = getenv("CKV_TUNE_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    const char *given = getenv("CKV_TUNE_CACHE");
     if (given != NULL && given[0] != '\0')
         put_path(path, given, "");
-    else if (cache != NULL && cache[0] == '/') /* its specification: other values are not valid */
-        put_path(path, cache, "/ckv/tuning.json");
-    else if (home != NULL && home[0] == '/')
-        put_path(path, home, "/.cache/ckv/tuning.json");
+    else if (!ckv_cache_path(path, CKV_PATH_SIZE, "tuning.json"))
+        path[0] = '\0';
 }
 
 /* The folder that this code was loaded from, in `path`. */

@@ -44,20 +44,13 @@ static void hash(uint64_t sum[2], const void *data, size_t size)
 
 int ckv_cache_folder(char *folder, size_t size)
 {
-    const char *own = getenv("CKV_KERNEL_CACHE"), *base = getenv("XDG_CACHE_HOME"), *below = "/ckv/kernels";
+    const char *own = getenv("CKV_KERNEL_CACHE");
     int length;
-    if (own != NULL && own[0] != '\0') {
-        if (strcmp(own, "off") == 0)
-            return 0;
-        base = own;
-        below = "";
-    } else if (base == NULL || base[0] != '/') { /* its specification: other values are not valid */
-        base = getenv("HOME");
-        below = "/.cache/ckv/kernels";
-    }
-    if (base == NULL || base[0] != '/')
+    if (own == NULL || own[0] == '\0')
+        return ckv_cache_path(folder, size, "kernels");
+    if (own[0] != '/') /* "off" too */
         return 0;
-    length = snprintf(folder, size, "%s%s", base, below);
+    length = snprintf(folder, size, "%s", own);
     return length > 0 && (size_t)length < size;
 }
 
