@@ -12,9 +12,10 @@ test=$top_builddir/tests/unit/test_gpu
 # Builds what stands below $work and compares.
 compare() {
     build_kernels || return 0
-    CKV_SIM_KERNELS=$work/kernels.so CKV_TEST_LIGHT=$light CKV_TEST_FILTER=test_cuda timeout 120 "$test" >"$work/log" 2>&1
+    CKV_SIM_KERNELS=$work/kernels.so CKV_TEST_LIGHT=$light CKV_TEST_FULL=$((1 - light)) CKV_TEST_FILTER=test_cuda timeout 120 "$test" >"$work/log" 2>&1
     status=$?
     grep -v -e '^\[' "$work/log" | head -n 3
+    [ "$status" -ne 124 ] || return 0 # too slow is not found
     return "$status"
 }
 
