@@ -290,6 +290,8 @@ static bool run(struct tune *tune)
     tune_hide_file(tune);
     if (options->threads == 0)
         options->threads = threads_default();
+    if (options->threads == 0)
+        return false;
     tune->start = timing_clock();
     tune->context = command_context(options);
     if (tune->context == NULL || !find_device(tune) || !open_problems(tune))

@@ -85,6 +85,8 @@ static bool run(struct bench *bench)
         return false;
     if (options->threads == 0)
         options->threads = threads_default();
+    if (options->threads == 0)
+        return false;
     bench->context = command_context(options);
     if (bench->context == NULL || !find_device(bench))
         return false;

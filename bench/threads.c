@@ -3,6 +3,8 @@
 #include "threads.h"
 
 #include "lib/sizes.h"
+#include "lib/threads.h"
+#include "tools/message.h"
 
 #include <stdlib.h>
 
@@ -12,15 +14,19 @@
 
 int32_t threads_default(void)
 {
-    const char *text = getenv("CKV_NUM_THREADS");
-    char *end = NULL;
-    long count = text == NULL ? 0 : strtol(text, &end, 10);
+    const char *text = getenv(CKV_THREADS_VARIABLE);
+    int32_t count = 0;
 
-    if (count >= 1 && count <= CKV_LIMIT_THREADS && *end == '\0')
-        return (int32_t)count;
+    if (!ckv_threads_read(text, &count)) {
+        message_error("%s '%s', wanted a number of threads from 1 to %d", CKV_THREADS_VARIABLE, text,
+                      CKV_LIMIT_THREADS);
+        return 0;
+    }
+    if (count > 0)
+        return count;
 #ifdef _OPENMP
     count = omp_get_max_threads();
-    return count < CKV_LIMIT_THREADS ? (int32_t)count : CKV_LIMIT_THREADS;
+    return count < CKV_LIMIT_THREADS ? count : CKV_LIMIT_THREADS;
 #else
     return 1;
 #endif

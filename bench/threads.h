@@ -5,7 +5,8 @@
 
 #include <stdint.h>
 
-/* What the library takes when nothing is asked for: CKV_NUM_THREADS, else OpenMP's. */
+/* What the library takes when nothing is asked for: CKV_NUM_THREADS, else OpenMP's.  0 after one
+ * error line: the former is none. */
 int32_t threads_default(void);
 
 /* Of so many asked for: 1 in a build without OpenMP, as in the library. */

@@ -80,7 +80,14 @@ typedef struct ckv_backend {
 
     int (*device_rank)(int32_t device); /* CKV_RANK_*: the place in "auto" */
 
-    /* Optional: settles what a context needs beside the device's number. */
+    /* Optional, asked once for a context: what the environment asks of the backend and this machine
+     * cannot give, with the variable, its value and what there is; "" untouched where it can.  The
+     * backend has no devices then, and "auto" ends with that reason where they would have been tried. */
+    void (*refusal)(char *reason, size_t size);
+
+    /* Optional: settles what a context needs beside the device's number.  CKV_ERROR_INVALID_ARGUMENT:
+     * what the environment asks for and this device has not; of the kinds of devices that "auto" goes
+     * through, the next one cannot have it either. */
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
 

@@ -13,6 +13,7 @@
 #include "registry.h"
 #include "sizes.h"
 #include "status.h"
+#include "threads.h"
 #include "tuning_store.h"
 #include "version.h"
 
@@ -66,6 +67,22 @@ ckv_status ckv_context_draft(ckv_context *draft, const ckv_context_options *opti
     return ckv_registry_create(draft, &draft->registry);
 }
 
+/* At most so many threads: as the options say, else as the environment does; 0: neither says. */
+static ckv_status read_threads(const ckv_context_options *options, int32_t *threads)
+{
+    const char *text = getenv(CKV_THREADS_VARIABLE);
+    *threads = options->threads;
+    if (options->threads < 0 || options->threads > CKV_LIMIT_THREADS)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads %d, wanted 0 to %d", (int)options->threads,
+                        CKV_LIMIT_THREADS);
+    if (options->parallel_for != NULL && options->threads == 0)
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads 0, wanted the width of parallel_for");
+    if (options->threads == 0 && !ckv_threads_read(text, threads))
+        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s '%.40s', wanted a number of threads from 1 to %d",
+                        CKV_THREADS_VARIABLE, text, CKV_LIMIT_THREADS);
+    return CKV_OK;
+}
+
 /* Closes what the draft has opened; its own memory is the caller's. */
 static void close_context(ckv_context *context)
 {
@@ -80,6 +97,7 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     ckv_context_options options;
     ckv_context draft;
     ckv_status status;
+    int32_t threads;
     if (out == NULL)
         return ckv_fail_null("context");
     *out = NULL;
@@ -93,15 +111,12 @@ ckv_status ckv_context_create(const ckv_context_options *given, ckv_context **ou
     if ((options.allocate == NULL) != (options.release == NULL))
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT,
                         "options: only one of allocate and release is set, wanted both or none");
-    if (options.threads < 0 || options.threads > CKV_LIMIT_THREADS)
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads %d, wanted 0 to %d", (int)options.threads,
-                        CKV_LIMIT_THREADS);
-    if (options.parallel_for != NULL && options.threads == 0)
-        return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "options: threads 0, wanted the width of parallel_for");
-    status = ckv_context_draft(&draft, &options);
+    status = read_threads(&options, &threads);
+    if (status == CKV_OK)
+        status = ckv_context_draft(&draft, &options);
     if (status != CKV_OK)
         return status;
-    draft.threads = options.threads;
+    draft.threads = threads;
     draft.parallel_for = options.parallel_for;
     draft.pool = options.pool;
     draft.native_context = options.native_context;

@@ -27,7 +27,7 @@ struct ckv_context {
     const struct ckv_backend *backend; /* NULL until one is chosen */
     int32_t device;
     const void *backend_state; /* what the backend's open_device left here */
-    int32_t threads;           /* at most this many work at once; 0 until a backend that has threads settles it */
+    int32_t threads; /* at most this many work at once; 0, where nobody says, until a backend with threads settles it */
     void (*parallel_for)(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
     void *pool;
     void *native_context;            /* a cl_context, or NULL */

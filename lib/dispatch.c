@@ -14,7 +14,19 @@
 typedef struct search {
     ckv_selector wanted;
     int backends, devices; /* that were what is wanted */
+    int last;              /* rank that is the last to be tried */
+    char refused[400];     /* why a wish of the environment's cannot be had, "" */
 } search;
+
+/* A wish that some device of this rank cannot meet.  Another of its kind may, and where none does, one of
+ * another kind is no answer to it. */
+static void refuse(search *s, int rank, const char *reason)
+{
+    if (s->refused[0] != '\0')
+        return;
+    s->last = rank <= CKV_RANK_INTEGRATED ? CKV_RANK_INTEGRATED : rank; /* the GPUs are one kind */
+    snprintf(s->refused, sizeof s->refused, "%s", reason);
+}
 
 /* Opens a device; what fails is noted, for the rows of ckv_device_query. */
 static ckv_status open_row(ckv_context *context, const ckv_backend *backend, const ckv_device_info *info)
@@ -37,6 +49,15 @@ static ckv_status open_row(ckv_context *context, const ckv_backend *backend, con
     return status;
 }
 
+/* Devices of a backend that has none for now, by its own word. */
+static void refuse_of(search *s, const ckv_backend *refused, int rank, const char *reason)
+{
+    const int32_t count = refused == NULL ? 0 : refused->device_count();
+    for (int32_t i = 0; i < count; i++)
+        if (refused->device_rank(i) == rank && ckv_selector_takes_device(&s->wanted, i, refused->device_name(i)))
+            refuse(s, rank, reason);
+}
+
 /* The first of a backend's devices that is wanted, has this rank and can be opened.
  * CKV_ERROR_UNAVAILABLE when there is none.  Only memory of the caller's allocator that is
  * missing ends the search. */
@@ -45,6 +66,8 @@ static ckv_status choose_of(ckv_context *context, search *s, ckv_registry_entry 
     const char *reason;
     const ckv_backend *backend = ckv_registry_backend(context->registry, entry, &reason);
     const int32_t rows = backend == NULL ? 0 : ckv_devices_rows(backend);
+    if (backend == NULL)
+        refuse_of(s, ckv_registry_refused(context->registry, entry), rank, reason);
     for (int32_t i = 0; i < rows; i++) {
         ckv_device_info info;
         ckv_status status;
@@ -57,6 +80,11 @@ static ckv_status choose_of(ckv_context *context, search *s, ckv_registry_entry 
         status = open_row(context, backend, &info);
         if (status == CKV_OK || status == CKV_ERROR_NO_MEMORY)
             return status;
+        if (status == CKV_ERROR_INVALID_ARGUMENT) {
+            char why[300];
+            snprintf(why, sizeof why, "%s:%d: %.250s", info.backend, (int)info.device, ckv_error_detail());
+            refuse(s, rank, why);
+        }
     }
     return CKV_ERROR_UNAVAILABLE;
 }
@@ -114,6 +142,10 @@ static void find_reason(const ckv_context *context, const search *s, char *text,
         snprintf(text, size, "no such backend");
         return;
     }
+    if (s->refused[0] != '\0') {
+        snprintf(text, size, "%s", s->refused);
+        return;
+    }
     if (context->failures > 0) {
         snprintf(text, size, "%s:%d: %s", context->failed[0].backend, (int)context->failed[0].device,
                  context->failed[0].reason);
@@ -149,10 +181,10 @@ static ckv_status unavailable(const ckv_context *context, const search *s)
 
 ckv_status ckv_dispatch(ckv_context *context, const ckv_context_options *options)
 {
-    search s = {.backends = 0};
+    search s = {.last = CKV_RANKS - 1};
     ckv_status status = CKV_ERROR_UNAVAILABLE;
     ckv_selector_read(&s.wanted, options);
-    for (int rank = 0; rank < CKV_RANKS && status == CKV_ERROR_UNAVAILABLE; rank++)
+    for (int rank = 0; rank <= s.last && status == CKV_ERROR_UNAVAILABLE; rank++)
         status = choose_rank(context, &s, rank);
     if (status == CKV_ERROR_UNAVAILABLE && s.wanted.backend_from != NULL)
         status = choose_rank(context, &s, CKV_RANK_NEVER);

@@ -48,7 +48,8 @@ static const known after[] = {{"cpu", &ckv_backend_cpu}, {"ref", &ckv_backend_re
 
 /* What came of loading a module. */
 typedef struct outcome {
-    const ckv_backend *backend;
+    const ckv_backend *backend; /* NULL with the reason */
+    const ckv_backend *refused; /* whose refusal that is */
     char reason[400];
 } outcome;
 
@@ -58,6 +59,7 @@ struct ckv_registry_entry {
     const ckv_backend *built_in;
     const ckv_module_file *file; /* of a module */
     _Atomic(outcome *) loaded;   /* of a module that was asked for */
+    const ckv_backend *refused;  /* that is built in, and whose refusal is the reason */
     char reason[500];            /* why neither is of use, "" */
 };
 
@@ -94,6 +96,14 @@ static int switched_off(const char *name)
     return strcmp(name, "ref") != 0 && ckv_names_hold(getenv("CKV_DISABLE"), name);
 }
 
+/* Whether what the environment asks of it cannot be had. */
+static int refuses(const ckv_backend *backend, char *reason, size_t size)
+{
+    if (backend != NULL && backend->refusal != NULL)
+        backend->refusal(reason, size);
+    return reason[0] != '\0';
+}
+
 static int add_known(ckv_registry *registry, const known *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -110,6 +120,8 @@ static int add_known(ckv_registry *registry, const known *list, size_t count)
         else if (entry->built_in == NULL && file == NULL)
             snprintf(entry->reason, sizeof entry->reason, WITHOUT ": no ckv-%s.so in %s", entry->name,
                      registry->folders[0] == '\0' ? "any folder" : registry->folders);
+        else if (refuses(entry->built_in, entry->reason, sizeof entry->reason))
+            entry->refused = entry->built_in;
     }
     return 1;
 }
@@ -218,6 +230,10 @@ static const outcome *load(ckv_registry *registry, ckv_registry_entry *entry)
     if (mine == NULL)
         return NULL;
     mine->backend = ckv_loader_open(entry->file, mine->reason, sizeof mine->reason);
+    if (mine->backend != NULL && refuses(mine->backend, mine->reason, sizeof mine->reason)) {
+        mine->refused = mine->backend;
+        mine->backend = NULL;
+    }
     if (atomic_compare_exchange_strong(&entry->loaded, &known_outcome, mine))
         return mine;
     ckv_context_release(&registry->memory, mine);
@@ -235,4 +251,14 @@ const ckv_backend *ckv_registry_backend(ckv_registry *registry, ckv_registry_ent
     loaded = load(registry, entry);
     *reason = loaded == NULL ? "out of memory" : loaded->reason;
     return loaded == NULL ? NULL : loaded->backend;
+}
+
+const ckv_backend *ckv_registry_refused(ckv_registry *registry, ckv_registry_entry *entry)
+{
+    const char *reason;
+    const outcome *loaded;
+    if (ckv_registry_backend(registry, entry, &reason) != NULL)
+        return NULL;
+    loaded = atomic_load(&entry->loaded);
+    return loaded == NULL ? entry->refused : loaded->refused;
 }

@@ -26,4 +26,7 @@ const char *ckv_registry_name(const ckv_registry_entry *entry);
  * lives as long as the registry.  From any thread. */
 const ckv_backend *ckv_registry_backend(ckv_registry *registry, ckv_registry_entry *entry, const char **reason);
 
+/* The backend where its own refusal (backend.h) is that reason, else NULL. */
+const ckv_backend *ckv_registry_refused(ckv_registry *registry, ckv_registry_entry *entry);
+
 #endif

@@ -76,7 +76,7 @@ static const char *context_device_name(const ckv_context *context)
 static const char *device_reason(int32_t device)
 {
     (void)device;
-    return choose_kernels() == NULL ? "CKV_CPU_ISA names no instruction set that this machine has" : "";
+    return "";
 }
 
 static ckv_status open_device(ckv_context *context)
@@ -132,6 +132,7 @@ const ckv_backend ckv_backend_cpu = {
     .context_variant = context_device_name, /* the instruction set */
     .device_reason = device_reason,
     .device_rank = device_rank,
+    .refusal = ckv_cpu_refusal,
     .open_device = open_device,
     .identify = ckv_cpu_identify,
     .tunables = ckv_cpu_tunables,

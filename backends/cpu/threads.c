@@ -3,7 +3,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "threads.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "lib/sizes.h"
@@ -12,16 +11,10 @@
 #include <omp.h>
 #endif
 
-/* CKV_NUM_THREADS where it is a number within the limit, else OpenMP's default. */
 int32_t ckv_cpu_default_threads(void)
 {
-    const char *text = getenv("CKV_NUM_THREADS");
-    char *end = NULL;
-    long count = text == NULL ? 0 : strtol(text, &end, 10);
-    if (count >= 1 && count <= CKV_LIMIT_THREADS && *end == '\0')
-        return (int32_t)count;
 #ifdef _OPENMP
-    count = omp_get_max_threads();
+    const int count = omp_get_max_threads();
     return count < CKV_LIMIT_THREADS ? (int32_t)count : CKV_LIMIT_THREADS;
 #else
     return 1;

@@ -15,6 +15,7 @@ typedef struct ckv_cpu_loop {
     const void *argument;
 } ckv_cpu_loop;
 
+/* OpenMP's, where neither the caller nor the environment says how many. */
 int32_t ckv_cpu_default_threads(void);
 
 /* Calls body for every item once, on up to context->threads workers.  Which worker

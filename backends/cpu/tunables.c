@@ -2,6 +2,7 @@
 /* What may be tuned of the CPU backend: the search space, and what is taken untuned. */
 #include "tunables.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,4 +93,30 @@ int ckv_cpu_read_isa(ckv_parameters *given)
             return 1;
         }
     return 0;
+}
+
+/* Those that this machine has, or has not, with commas. */
+static void list_isas(char *text, size_t size, int usable)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < COUNT(isas) && used < size; i++)
+        if ((ckv_cpu_kernels_list[i]->usable() != 0) == usable)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", isas[i]);
+}
+
+void ckv_cpu_refusal(char *reason, size_t size)
+{
+    ckv_parameters ignored = {0};
+    char has[150], lacks[150];
+    int known = 0;
+    if (ckv_cpu_read_isa(&ignored))
+        return;
+    for (int32_t i = 0; i < COUNT(isas); i++)
+        known |= strcmp(getenv("CKV_CPU_ISA"), isas[i]) == 0;
+    list_isas(has, sizeof has, 1);
+    list_isas(lacks, sizeof lacks, 0);
+    snprintf(reason, size, "CKV_CPU_ISA '%.40s': %s, wanted one of: %s%s%s", getenv("CKV_CPU_ISA"),
+             known ? "not on this machine" : "no such instruction set", has,
+             lacks[0] == '\0' ? "" : "; not on this machine: ", lacks);
 }

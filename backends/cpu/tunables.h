@@ -25,4 +25,7 @@ double ckv_cpu_estimate(const ckv_plan *plan, ckv_stage stage);
 /* What CKV_CPU_ISA says; 0 where it names no instruction set that this machine has. */
 int ckv_cpu_read_isa(ckv_parameters *given);
 
+/* In that case, what is wrong with it and what there is. */
+void ckv_cpu_refusal(char *reason, size_t size);
+
 #endif

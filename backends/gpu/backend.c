@@ -101,7 +101,7 @@ ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
     char log[400] = "";
     void *saved;
     ckv_gpu *gpu = ckv_context_allocate(context, sizeof *gpu, "context");
-    int code, good;
+    int code, good, routed = 1;
     if (gpu == NULL)
         return CKV_ERROR_NO_MEMORY;
     gpu->driver = driver;
@@ -119,8 +119,9 @@ ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
         return ckv_fail(CKV_ERROR_UNAVAILABLE, "opening the device failed: %s", driver->error(code));
     }
     code = driver->enter(gpu->device, &saved);
-    good = code == CKV_GPU_OK && ckv_gpu_choose_route(driver, &gpu->info, &gpu->route, log, sizeof log) &&
-           load(gpu, log, sizeof log);
+    if (code == CKV_GPU_OK)
+        routed = ckv_gpu_choose_route(driver, &gpu->info, &gpu->route, log, sizeof log);
+    good = code == CKV_GPU_OK && routed && load(gpu, log, sizeof log);
     context->backend_state = gpu;
     good = good && has_kernels(context, log, sizeof log);
     if (code == CKV_GPU_OK)
@@ -130,7 +131,7 @@ ckv_status ckv_gpu_open(ckv_context *context, const ckv_gpu_driver *driver)
     if (!good) {
         context->backend_state = NULL;
         close_gpu(context, gpu);
-        return ckv_fail(CKV_ERROR_UNAVAILABLE, "%s", log);
+        return ckv_fail(routed ? CKV_ERROR_UNAVAILABLE : CKV_ERROR_INVALID_ARGUMENT, "%s", log);
     }
     snprintf(gpu->variant, sizeof gpu->variant, "%s, %s", ckv_gpu_route_name(gpu->route), origin_name(gpu->origin));
     read_route(context);

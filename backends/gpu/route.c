@@ -71,7 +71,7 @@ int ckv_gpu_choose_route(const ckv_gpu_driver *driver, const ckv_gpu_device_info
     }
     if (wanted == NULL || wanted[0] == '\0')
         return 1;
-    snprintf(log, size, "CKV_GPU_NORM is '%s'; this device has: %s", wanted, usable);
+    snprintf(log, size, "CKV_GPU_NORM '%.40s': not on this device, wanted one of: %s", wanted, usable);
     return 0;
 }
 

@@ -186,8 +186,9 @@ typedef struct ckv_context_options {
     size_t struct_size;
     /* Optional, names in any case: "auto" (also NULL) or a backend's name, and a device's index
      * within its backend (all digits) or part of its name.  What is not said here, the environment
-     * may say: CKV_BACKEND (NAME or NAME:DEVICE), CKV_DEVICE.  Something asked for and unusable
-     * is CKV_ERROR_UNAVAILABLE, whose detail says who asked, what there is and why not the rest. */
+     * may say: CKV_BACKEND (NAME or NAME:DEVICE), CKV_DEVICE.  Something asked for and unusable,
+     * CKV_CPU_ISA and CKV_GPU_NORM included where such a device comes up, is CKV_ERROR_UNAVAILABLE,
+     * whose detail says who asked, what there is and why not the rest. */
     const char *backend;
     const char *device;
     /* Optional pair: memory of the handles.  `allocate` returns at least `bytes`
@@ -197,8 +198,8 @@ typedef struct ckv_context_options {
     void (*release)(void *user, void *memory);
     void *user; /* optional, passed to both */
 
-    /* At most this many threads work in one call, [0]: CKV_NUM_THREADS, else the
-     * OpenMP default.  Inside an OpenMP parallel region a call stays on its thread, and
+    /* At most this many threads work in one call, [0]: CKV_NUM_THREADS, which must be a number from
+     * 1 to 1024 then, else the OpenMP default.  Inside an OpenMP parallel region a call stays on its thread, and
      * so it does in a process forked after a call that had several.  OpenMP gives each
      * calling thread a team of its own, and ends the process when it cannot start one:
      * an engine with threads of its own sets 1 here, or parallel_for. */

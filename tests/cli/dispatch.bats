@@ -57,6 +57,33 @@ setup() {
         evict in.safetensors -o out.safetensors --backend cuda
 }
 
+@test "an instruction set or threads that cannot be had are errors, and a row of info" {
+    for isa in z80 AVX2; do
+        export CKV_CPU_ISA=$isa
+        refused 1 "auto: CKV_CPU_ISA '$isa': no such instruction set, wanted one of: " portable "there is: ref:0" -- \
+            evict in.safetensors -o out.safetensors
+        ckv info
+        ends 0
+        grep -Eq "^cpu +- +no +CKV_CPU_ISA '$isa': no such instruction set, wanted one of: .*portable" ../stdout
+        says ../stdout "nothing chosen: auto: CKV_CPU_ISA '$isa'"
+        ckv evict in.safetensors -o out.safetensors --backend ref
+        ends 0
+    done
+    unset CKV_CPU_ISA
+    for threads in 0 -1 two 4294967297; do
+        export CKV_NUM_THREADS=$threads
+        refused 1 "CKV_NUM_THREADS '$threads', wanted a number of threads from 1 to 1024" -- \
+            evict in.safetensors -o out.safetensors
+        refused 1 "CKV_NUM_THREADS '$threads', wanted" -- tune --dry-run
+        refused 1 "CKV_NUM_THREADS '$threads', wanted" -- bench
+        ckv info
+        ends 0
+        says ../stdout "nothing chosen: CKV_NUM_THREADS '$threads', wanted"
+        ckv evict in.safetensors -o out.safetensors --threads 2
+        ends 0
+    done
+}
+
 @test "info shows the choice, and who made it" {
     ckv info --backend ref
     ends 0

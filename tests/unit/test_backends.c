@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "compare.h"
+#include "context.h"
 
 typedef void pool_function(void *pool, int32_t tasks, void (*task)(void *argument, int32_t index), void *argument);
 
@@ -180,16 +181,129 @@ static void test_fork(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* The first of an instruction set that this machine has not; NULL where it has all of them. */
+static const char *missing_isa(void)
+{
+    for (int i = 0; ckv_cpu_kernels_list[i] != NULL; i++)
+        if (!ckv_cpu_kernels_list[i]->usable())
+            return ckv_cpu_kernels_list[i]->isa;
+    return NULL;
+}
+
+/* What is asked for and not there is no reason to take something else: neither by name nor by "auto", whose next
+ * is slower by far. */
 static void test_unusable_instruction_set(void **state)
+{
+    const char *const isas[] = {"z80", "AVX2 ", missing_isa()};
+    const char *const backends[] = {"cpu", "auto"};
+    const char *disabled = getenv("CKV_DISABLE");
+    char was[100], text[200];
+    ckv_context *context;
+    (void)state;
+    snprintf(was, sizeof was, "%s", disabled == NULL ? "" : disabled);
+    setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
+    for (size_t i = 0; i < 3 && isas[i] != NULL; i++) {
+        setenv("CKV_CPU_ISA", isas[i], 1);
+        for (int k = 0; k < 2; k++) {
+            assert_fails(test_create(backends[k], NULL, &context), CKV_ERROR_UNAVAILABLE,
+                         k == 0 ? "options.backend 'cpu': CKV_CPU_ISA '" : "auto: CKV_CPU_ISA '");
+            snprintf(text, sizeof text, "CKV_CPU_ISA '%s': %s, wanted one of: ", isas[i],
+                     i < 2 ? "no such instruction set" : "not on this machine");
+            assert_detail(text);
+            assert_detail("portable");
+            assert_detail("there is: ref:0 (scalar reference); not: ");
+            for (int n = 0; ckv_cpu_kernels_list[n] != NULL; n++)
+                assert_detail(ckv_cpu_kernels_list[n]->isa);
+        }
+        /* Nobody asks for the CPU: nobody asks for its instruction set. */
+        assert_ok(test_create("ref", NULL, &context));
+        int32_t row = 0;
+        ckv_device_info info = {.struct_size = sizeof info};
+        do
+            assert_ok(ckv_device_query(context, row++, &info));
+        while (strcmp(info.backend, "cpu") != 0);
+        assert_int_equal(info.available, 0);
+        unsetenv("CKV_CPU_ISA"); /* the row is this context's, which was made with it */
+        assert_non_null(strstr(info.reason, text));
+        assert_ok(ckv_device_query(context, row - 1, &info));
+        assert_non_null(strstr(info.reason, text));
+        ckv_context_destroy(context);
+    }
+    setenv("CKV_CPU_ISA", "", 1); /* nothing is asked for */
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "cpu:0");
+    ckv_context_destroy(context);
+    setenv("CKV_CPU_ISA", "z80", 1);
+    setenv("CKV_DISABLE", "cuda,hip,opencl,cpu", 1);
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "ref:0");
+    ckv_context_destroy(context);
+    unsetenv("CKV_CPU_ISA");
+    if (disabled == NULL)
+        unsetenv("CKV_DISABLE");
+    else
+        setenv("CKV_DISABLE", was, 1);
+}
+
+/* How many threads a context's calls have: as many as its device is said to have for tuning. */
+static int32_t units_of(int32_t threads)
+{
+    ckv_context_options options;
+    ckv_context *context;
+    int32_t units;
+    ckv_context_options_init(&options);
+    options.backend = "cpu";
+    options.threads = threads;
+    assert_ok(ckv_context_create(&options, &context));
+    units = context->threads;
+    ckv_context_destroy(context);
+    return units;
+}
+
+static void test_threads_of_the_environment(void **state)
+{
+    static const char *const wrong[] = {
+        "0", "-1", "1025", "99999999999999999999", "4294967297", "two", "2x", "2 ", " 2", "2,2,2", "0x2", "+2", "1e1"};
+    static const char *const right[] = {"1", "3", "007", "1024"};
+    static const int32_t number[] = {1, 3, 7, 1024};
+    static const char *const backends[] = {"cpu", "ref", NULL};
+    const char *text = getenv("CKV_NUM_THREADS");
+    char was[32];
+    ckv_context *context;
+    int32_t usual;
+    (void)state;
+    snprintf(was, sizeof was, "%s", text == NULL ? "" : text);
+    unsetenv("CKV_NUM_THREADS");
+    usual = units_of(0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char wanted[120];
+        setenv("CKV_NUM_THREADS", wrong[i], 1);
+        snprintf(wanted, sizeof wanted, "CKV_NUM_THREADS '%s', wanted a number of threads from 1 to 1024", wrong[i]);
+        for (size_t k = 0; k < sizeof backends / sizeof backends[0]; k++) {
+            assert_fails(test_create(backends[k], NULL, &context), CKV_ERROR_INVALID_ARGUMENT, wanted);
+            assert_null(context);
+        }
+        assert_int_equal(units_of(2), 2); /* who says it is not held to the environment */
+    }
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        setenv("CKV_NUM_THREADS", right[i], 1);
+        assert_int_equal(units_of(0), number[i]);
+        assert_int_equal(units_of(2), 2);
+    }
+    setenv("CKV_NUM_THREADS", "", 1);
+    assert_int_equal(units_of(0), usual);
+    setenv("CKV_NUM_THREADS", was, 1);
+    if (was[0] == '\0')
+        unsetenv("CKV_NUM_THREADS");
+}
+
+static void test_unusable_threads(void **state)
 {
     ckv_context_options options;
     ckv_context *context;
     (void)state;
     ckv_context_options_init(&options);
     options.backend = "cpu";
-    setenv("CKV_CPU_ISA", "z80", 1);
-    assert_fails(ckv_context_create(&options, &context), CKV_ERROR_UNAVAILABLE, "CKV_CPU_ISA names no instruction set");
-    unsetenv("CKV_CPU_ISA");
     options.threads = -1;
     assert_fails(ckv_context_create(&options, &context), CKV_ERROR_INVALID_ARGUMENT, "threads -1");
     options.threads = 0;
@@ -206,6 +320,8 @@ int main(void)
         cmocka_unit_test(test_choice_is_kept),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_unusable_instruction_set),
+        cmocka_unit_test(test_threads_of_the_environment),
+        cmocka_unit_test(test_unusable_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,6 +187,31 @@ static void test_selectors(void **state)
     assert_fails(test_create("cuda", "2", &context), CKV_ERROR_UNAVAILABLE, "no such device");
 }
 
+/* A route that no GPU has is an error of "auto", which could not give it on the CPU either; one that another GPU has
+ * is that one's. */
+static void test_route_that_is_not_there(void **state)
+{
+    NEEDS_SIM;
+    ckv_context *context;
+    setenv("CKV_GPU_NORM", "wmma", 1); /* of hip:1 alone */
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "hip:1");
+    ckv_context_destroy(context);
+    setenv("CKV_GPU_NORM", "tensor", 1);
+    assert_fails(test_create(NULL, NULL, &context), CKV_ERROR_UNAVAILABLE,
+                 "auto: cuda:0: CKV_GPU_NORM 'tensor': not on this device, wanted one of: int, dot4, mma; there is: ");
+    assert_fails(test_create(NULL, "gfx1100", &context), CKV_ERROR_UNAVAILABLE,
+                 "options.device 'gfx1100': hip:1: CKV_GPU_NORM 'tensor'");
+    assert_ok(test_create("cpu", NULL, &context));
+    ckv_context_destroy(context);
+    setenv("CKV_DISABLE", "opencl,cuda,hip", 1); /* no GPU, no question */
+    assert_ok(test_create(NULL, NULL, &context));
+    assert_string_equal(test_chosen(context), "cpu:0");
+    ckv_context_destroy(context);
+    setenv("CKV_DISABLE", "opencl", 1);
+    unsetenv("CKV_GPU_NORM");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_first_kernel_faults),
         cmocka_unit_test(test_all_lost),
         cmocka_unit_test(test_selectors),
+        cmocka_unit_test(test_route_that_is_not_there),
     };
     setenv("CKV_SIM_CUDA", "sm_90,sm_75", 1);
     setenv("CKV_SIM_HIP", "gfx942:sramecc+:xnack-,gfx1100", 1);

@@ -183,12 +183,12 @@ static void test_choice(void **state)
         skip_because(absent);
     for (int i = 0; i < 2; i++) {
         test_problem p;
-        char text[64];
+        char text[100];
         draw(&p, 1, 8, 40);
         p.options.backend = "cuda";
         p.options.device = "0";
         setenv("CKV_GPU_NORM", wrong[i], 1);
-        snprintf(text, sizeof text, "CKV_GPU_NORM is '%s'; this device has: int, dot4, mma", wrong[i]);
+        snprintf(text, sizeof text, "CKV_GPU_NORM '%s': not on this device, wanted one of: int, dot4, mma", wrong[i]);
         assert_fails(test_problem_open(&p), CKV_ERROR_UNAVAILABLE, text);
         unsetenv("CKV_GPU_NORM");
         test_problem_close(&p);
