@@ -133,7 +133,8 @@ typedef struct ckv_backend {
 /* Of the context's backend; "" where it has but one. */
 static inline const char *ckv_backend_variant(const ckv_context *context)
 {
-    return context->backend->context_variant == NULL ? "" : context->backend->context_variant(context);
+    const char *variant = context->backend->context_variant == NULL ? "" : context->backend->context_variant(context);
+    return variant == NULL ? "" : variant;
 }
 
 extern const ckv_backend ckv_backend_cpu;

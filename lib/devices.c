@@ -52,7 +52,7 @@ void ckv_devices_row(const ckv_context *context, ckv_registry_entry *entry, int3
     info->available = info->reason[0] == '\0';
     info->selected = backend == context->backend && device == context->device;
     if (info->selected) { /* as it was chosen, whatever the environment says now */
-        info->name = backend->context_device_name(context);
+        info->name = text_of(backend->context_device_name(context));
         info->variant = ckv_backend_variant(context);
         info->available = 1;
         info->reason = "";

@@ -153,12 +153,27 @@ void ckv_loader_forget(const ckv_context *context, ckv_module_file *files)
 
 /* ------------------------------------------------------------------ one module */
 
-/* The first function that the table lacks, or NULL. */
-static const char *lacks(const ckv_backend *b)
-{
 #define NEEDS(table, member)                                                                                           \
     if ((table)->member == NULL)                                                                                       \
     return #member
+
+static const char *lacks_of_tunable(const ckv_tunable *t)
+{
+    NEEDS(t, stage);
+    NEEDS(t, name);
+    NEEDS(t, meaning);
+    NEEDS(t, values);
+    if (t->count < 1)
+        return "values";
+    for (int32_t i = 0; t->labels != NULL && i < t->count; i++)
+        if (t->labels[i] == NULL)
+            return "labels";
+    return NULL;
+}
+
+/* The first of what the core takes to be there and the table lacks, or NULL. */
+static const char *lacks(const ckv_backend *b)
+{
     NEEDS(b, device_count);
     NEEDS(b, device_name);
     NEEDS(b, context_device_name);
@@ -171,6 +186,11 @@ static const char *lacks(const ckv_backend *b)
         NEEDS(b, tunables);
         NEEDS(b, tunable_model);
     }
+    for (int32_t i = 0; i < b->tunable_count; i++) {
+        const char *missing = lacks_of_tunable(&b->tunables[i]);
+        if (missing != NULL)
+            return missing;
+    }
     if (b->device != NULL) {
         NEEDS(b->device, score);
         NEEDS(b->device, norm);
@@ -179,6 +199,7 @@ static const char *lacks(const ckv_backend *b)
         NEEDS(b->device, evict);
         NEEDS(b->device, open_projection);
         NEEDS(b->device, close_projection);
+        NEEDS(b->device, measure);
         return NULL;
     }
     if (b->projection_pack != NULL)
@@ -190,9 +211,9 @@ static const char *lacks(const ckv_backend *b)
     NEEDS(b, select);
     NEEDS(b, compact);
     NEEDS(b, evict);
-#undef NEEDS
     return NULL;
 }
+#undef NEEDS
 
 /* What does not fit before any of its functions runs: 1, or 0 with the reason. */
 static int fits(const ckv_module *module, const char *name, char *why, size_t size)

@@ -192,6 +192,8 @@ ckv_status ckv_plan_query(const ckv_plan *plan, ckv_plan_info *info)
     known.workspace = plan->workspace + CKV_WORKSPACE_ALIGNMENT - 1;
     known.backend = plan->backend->name;
     known.device = plan->backend->context_device_name(plan->context);
+    if (known.device == NULL)
+        known.device = "";
     known.device_memory = plan->backend->device != NULL;
     known.variant = ckv_backend_variant(plan->context);
     return ckv_struct_write(info, &known, sizeof known, offsetof(ckv_plan_info, device) + sizeof known.device, "info");

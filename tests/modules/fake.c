@@ -2,7 +2,8 @@
 /*
  * A module that computes as the reference does, and fails as it is told to:
  *   FAKE_NAME     of module and backend, "fake" if not set
- *   FAKE_MODULE   what is wrong with it: one of the words below
+ *   FAKE_MODULE   what is wrong with it: one of the words below; "no MEMBER" of the table, "device" with
+ *                 a table of stages for device memory, "device no MEMBER" of that
  *   FAKE_RANKS    one digit a device, its CKV_RANK_*; "-" is never, "x" one that cannot be
  *                 opened; "0" if not set
  *   FAKE_LOG      a file that gets this module's path whenever it is loaded
@@ -106,6 +107,89 @@ static void note(void)
     fclose(file);
 }
 
+/* ---------------------------------------------------------------- tables with holes */
+
+static void dummy(void)
+{
+}
+
+static ckv_device_stages stages;
+
+static const int32_t values[] = {1, 2};
+static const char *labels[] = {"one", "two"};
+static ckv_tunable tunable = {"norm", "speed", "nothing at all", CKV_TUNE_PLAN, values, labels, 2};
+
+static int32_t tunable_model(const ckv_context *context, const ckv_problem *problem, int32_t index)
+{
+    (void)context;
+    (void)problem;
+    (void)index;
+    return 1;
+}
+
+typedef struct member {
+    const char *name;
+    size_t offset;
+} member;
+
+#define OF(type, name)                                                                                                 \
+    {                                                                                                                  \
+#name, offsetof(type, name)                                                                                    \
+    }
+static const member backend_members[] = {
+    OF(ckv_backend, name),
+    OF(ckv_backend, device_count),
+    OF(ckv_backend, absence),
+    OF(ckv_backend, device_name),
+    OF(ckv_backend, context_device_name),
+    OF(ckv_backend, context_variant),
+    OF(ckv_backend, device_reason),
+    OF(ckv_backend, device_rank),
+    OF(ckv_backend, refusal),
+    OF(ckv_backend, open_device),
+    OF(ckv_backend, close_device),
+    OF(ckv_backend, identify),
+    OF(ckv_backend, tunable_allowed),
+    OF(ckv_backend, apply_parameters),
+    OF(ckv_backend, estimate),
+    OF(ckv_backend, workspace_size),
+    OF(ckv_backend, score),
+    OF(ckv_backend, norm),
+    OF(ckv_backend, select),
+    OF(ckv_backend, compact),
+    OF(ckv_backend, evict),
+};
+static const member stage_members[] = {
+    OF(ckv_device_stages, score),
+    OF(ckv_device_stages, norm),
+    OF(ckv_device_stages, select),
+    OF(ckv_device_stages, compact),
+    OF(ckv_device_stages, evict),
+    OF(ckv_device_stages, open_projection),
+    OF(ckv_device_stages, close_projection),
+    OF(ckv_device_stages, measure),
+};
+static const member tunable_members[] = {
+    OF(ckv_tunable, stage),  OF(ckv_tunable, name),   OF(ckv_tunable, meaning),
+    OF(ckv_tunable, values), OF(ckv_tunable, labels),
+};
+
+/* Every function of the table is there, but for the one that is to be missing. */
+static void fill_stages(void)
+{
+    void (*function)(void) = dummy;
+    for (size_t i = 0; i < sizeof stage_members / sizeof stage_members[0]; i++)
+        memcpy((char *)&stages + stage_members[i].offset, &function, sizeof function);
+}
+
+static void take_out(void *from, const member *members, size_t count, const char *prefix)
+{
+    const size_t length = strlen(prefix);
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(wrong, prefix, length) == 0 && strcmp(wrong + length, members[i].name) == 0)
+            memset((char *)from + members[i].offset, 0, sizeof(void *));
+}
+
 __attribute__((constructor)) static void loaded(void)
 {
     note();
@@ -141,18 +225,24 @@ __attribute__((constructor)) static void loaded(void)
         table.name = NULL;
     if (strcmp(wrong, "table misnamed") == 0)
         table.name = "cpu";
-    if (strcmp(wrong, "no device_count") == 0)
-        table.device_count = NULL;
-    if (strcmp(wrong, "no workspace_size") == 0)
-        table.workspace_size = NULL;
-    if (strcmp(wrong, "no evict") == 0)
-        table.evict = NULL;
+    take_out(&table, backend_members, sizeof backend_members / sizeof backend_members[0], "no ");
+    if (strncmp(wrong, "device", 6) == 0) {
+        fill_stages();
+        table.device = &stages;
+        take_out(&stages, stage_members, sizeof stage_members / sizeof stage_members[0], "device no ");
+    }
     if (strcmp(wrong, "no tunables") == 0)
         table.tunable_count = 1;
+    if (strncmp(wrong, "tunable ", 8) == 0) {
+        table.tunable_count = 1;
+        table.tunables = &tunable;
+        table.tunable_model = tunable_model;
+        take_out(&tunable, tunable_members, sizeof tunable_members / sizeof tunable_members[0], "tunable no ");
+        if (strcmp(wrong, "tunable no count") == 0)
+            tunable.count = 0;
+        if (strcmp(wrong, "tunable no label") == 0)
+            labels[1] = NULL;
+    }
     if (strcmp(wrong, "too many tunables") == 0)
         table.tunable_count = CKV_TUNABLES_MAX + 1;
-    if (strcmp(wrong, "no stage of a device") == 0) {
-        static ckv_device_stages stages;
-        table.device = &stages;
-    }
 }

@@ -272,12 +272,34 @@ static void test_broken_modules(void **state)
         {"refuses without a word", "did not start"},
         {"table unnamed", "its table lacks name"},
         {"table misnamed", "its table lacks name"},
+        {"no name", "its table lacks name"},
         {"no device_count", "its table lacks device_count"},
+        {"no device_name", "its table lacks device_name"},
+        {"no context_device_name", "its table lacks context_device_name"},
+        {"no device_reason", "its table lacks device_reason"},
+        {"no device_rank", "its table lacks device_rank"},
         {"no workspace_size", "its table lacks workspace_size"},
+        {"no score", "its table lacks score"},
+        {"no norm", "its table lacks norm"},
+        {"no select", "its table lacks select"},
+        {"no compact", "its table lacks compact"},
         {"no evict", "its table lacks evict"},
-        {"no stage of a device", "its table lacks score"},
+        {"device no score", "its table lacks score"},
+        {"device no norm", "its table lacks norm"},
+        {"device no select", "its table lacks select"},
+        {"device no compact", "its table lacks compact"},
+        {"device no evict", "its table lacks evict"},
+        {"device no open_projection", "its table lacks open_projection"},
+        {"device no close_projection", "its table lacks close_projection"},
+        {"device no measure", "its table lacks measure"},
         {"no tunables", "its table lacks tunables"},
         {"too many tunables", "its table lacks tunable_count in its range"},
+        {"tunable no stage", "its table lacks stage"},
+        {"tunable no name", "its table lacks name"},
+        {"tunable no meaning", "its table lacks meaning"},
+        {"tunable no values", "its table lacks values"},
+        {"tunable no count", "its table lacks values"},
+        {"tunable no label", "its table lacks labels"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[16], file[32];
@@ -286,6 +308,38 @@ static void test_broken_modules(void **state)
         be(name, cases[i][0], "0");
         put("a", file, "fake.so");
         assert_broken(name, file, cases[i][1]);
+        assert_int_equal(remove(path_of("a", file)), 0);
+    }
+}
+
+/* What a table may lack: the module works all the same. */
+static void test_modules_with_less(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"",
+                                        "no absence",
+                                        "no context_variant",
+                                        "no refusal",
+                                        "no identify",
+                                        "no tunable_allowed",
+                                        "no apply_parameters",
+                                        "no estimate",
+                                        "no open_device",
+                                        "tunable whole",
+                                        "tunable no labels",
+                                        "device"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[16], file[32];
+        ckv_context *context;
+        snprintf(name, sizeof name, "less%d", (int)i);
+        snprintf(file, sizeof file, "ckv-%s.so", name);
+        be(name, cases[i], "0");
+        put("a", file, "fake.so");
+        assert_ok(test_create(name, NULL, &context));
+        assert_int_equal(row_of(context, name, 0).selected, 1);
+        ckv_context_destroy(context);
+        if (strcmp(cases[i], "device") != 0) /* whose stages do nothing */
+            assert_true(solve(name) == solve("ref"));
         assert_int_equal(remove(path_of("a", file)), 0);
     }
 }
@@ -700,6 +754,7 @@ int main(void)
         cmocka_unit_test_setup(test_detail, start),
         cmocka_unit_test_setup(test_broken_files, start),
         cmocka_unit_test_setup(test_broken_modules, start),
+        cmocka_unit_test_setup(test_modules_with_less, start),
         cmocka_unit_test_setup(test_no_device, start),
         cmocka_unit_test_setup(test_another_core, start),
         cmocka_unit_test_setup(test_clashes, start),
