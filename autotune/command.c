@@ -297,6 +297,8 @@ static bool run(struct tune *tune)
     if (tune->context == NULL || !find_device(tune) || !open_problems(tune))
         return false;
     list_items(tune);
+    if (tune->item_count > 0 && tune->options.budget > 0 && !tune->options.dry_run && !tune_check_file(tune))
+        return false;
     if (!measure_limits(tune))
         return false;
     tune->remote.worker.stop = &stop;

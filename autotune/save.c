@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What was found goes into the tuning file. */
 #define _POSIX_C_SOURCE 200809L
+#include "tools/message.h"
 #include "tune.h"
 
 #include <stdio.h>
@@ -26,6 +27,25 @@ void tune_show_file(const struct tune *tune)
         setenv(VARIABLE, tune->file, 1);
     else
         unsetenv(VARIABLE);
+}
+
+bool tune_check_file(struct tune *tune)
+{
+    ckv_context_options options;
+    ckv_context *context = NULL;
+    bool good;
+
+    ckv_context_options_init(&options);
+    options.backend = tune->backend;
+    options.device = tune->device;
+    options.threads = tune->options.run.threads;
+    tune_show_file(tune);
+    good = ckv_context_create(&options, &context) == CKV_OK && ckv_tuning_check(context) == CKV_OK;
+    tune_hide_file(tune);
+    if (!good)
+        message_error("%s", ckv_error_detail());
+    ckv_context_destroy(context);
+    return good;
 }
 
 /* A plan that has the values, in a context that has the file.  Times are those of the whole

@@ -48,6 +48,9 @@ struct tune {
 /* Writes an item's values into the tuning file.  False: item->unsaved says why not. */
 bool tune_save(struct tune *tune, struct item *item);
 
+/* Before anything is measured: whether there is a file that results can go to.  False after one error line. */
+bool tune_check_file(struct tune *tune);
+
 /* Library contexts of the search see no tuning file, so that "default" is the backend's
  * model's; those made in between see the one that is written. */
 void tune_hide_file(struct tune *tune);

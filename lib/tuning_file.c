@@ -3,7 +3,7 @@
  * Tuning files.  A file is one JSON object; written by us, each entry has a line to itself,
  * so that of a file that is no JSON any more, its entries can still be had.
  */
-#define _DEFAULT_SOURCE /* flock */
+#define _DEFAULT_SOURCE /* mkdtemp */
 #include "tuning_file.h"
 
 #include <errno.h>
@@ -13,18 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
 
 #include "files.h"
 
 #define FORMAT "ckv-tuning"
 #define VERSION 1
 #define HEAD "{\"format\":\"" FORMAT "\",\"version\":1,"
-#define DEPTH_MAX 8          /* of brackets; ours have 3 */
+#define DEPTH_MAX 8 /* of brackets; ours have 3 */
+#define LINKS_MAX 40
 #define VALUES_MAX (1 << 19) /* of a file, so that it does not grow in memory */
-#define LOCK_TIMEOUT_MS 5000
-#define LOCK_PAUSE_NS 2000000
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -429,96 +426,145 @@ static int replace(const char *path, const char *folder, const text *t, ckv_tuni
     return good;
 }
 
-/* Reads what is there, which may be nothing, adds, and puts it in place. */
+/* What is there, which may be nothing; 0 where it is not to be written over. */
+static int read_old(const ckv_json *json, const char *path, document *d, ckv_tuning_report *report)
+{
+    text old = {NULL, 0, 0};
+    ckv_tuning_report found = {0};
+    int good;
+    if (read_text(path, &old, &found))
+        good = understand(json, &old, d, &found);
+    else
+        good = !found.trouble && start_document(json, d);
+    if (!good)
+        note(report, "%s", found.reason);
+    free(old.bytes);
+    return good;
+}
+
+/* Reads what is there, adds, and puts it in place. */
 static int update(const char *path, const char *folder, const ckv_tuning_entry *entries, int32_t count,
                   ckv_tuning_report *report)
 {
     const ckv_json *json = ckv_json_load();
-    text old = {NULL, 0, 0}, new = {NULL, 0, 0};
-    ckv_tuning_report ignored = {0};
+    text new = {NULL, 0, 0};
     document d = {NULL, NULL};
     int good;
     if (json == NULL) {
         note(report, "%s", ckv_json_absence());
         return 0;
     }
-    if (read_text(path, &old, &ignored)) {
-        good = understand(json, &old, &d, &ignored);
-        if (!good)
-            note(report, "%s", ignored.reason);
-    } else if (ignored.trouble) {
-        note(report, "%s", ignored.reason);
-        good = 0;
-    } else {
-        good = start_document(json, &d);
-    }
+    good = read_old(json, path, &d, report);
     if (good && !(merge(json, &d, entries, count) && write_document(json, &d, &new))) {
         note(report, "no memory");
         good = 0;
     }
     good = good && replace(path, folder, &new, report);
     free_document(json, &d);
-    free(old.bytes);
     free(new.bytes);
     return good;
 }
 
-/* ------------------------------------------------------------------ locking */
+/* ------------------------------------------------------------------ where to */
 
-/* The file with the lock, -1 without: *held says whether another has it. */
-static int take_lock(const char *path, const ckv_tuning_locking *locking, int *held)
+/* Where a link leads, one step: in its own folder unless its text says which.  0: too long. */
+static int follow_once(char path[CKV_PATH_SIZE], char folder[CKV_PATH_SIZE + 2])
 {
-    static const ckv_tuning_locking usual = {flock, LOCK_TIMEOUT_MS};
-    const struct timespec pause = {0, LOCK_PAUSE_NS};
-    const ckv_tuning_locking *l = locking == NULL ? &usual : locking;
-    char name[CKV_PATH_SIZE + 8];
-    struct timespec start, now;
-    int file;
-    *held = 0;
-    snprintf(name, sizeof name, "%s.lock", path);
-    file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, S_IRUSR | S_IWUSR);
-    if (file < 0)
-        return -1;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    while (l->lock(file, LOCK_EX | LOCK_NB) != 0) {
-        if (errno == EINTR)
-            continue;
-        if (errno != EWOULDBLOCK && errno != EAGAIN) /* no locks here: the file is replaced as a whole all the same */
-            break;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        *held = (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 >= l->timeout_ms;
-        if (*held)
-            break;
-        nanosleep(&pause, NULL);
+    char target[CKV_PATH_SIZE];
+    const ssize_t length = readlink(path, target, sizeof target);
+    int written;
+    if (length <= 0 || (size_t)length >= sizeof target)
+        return 0;
+    target[length] = '\0';
+    folder_of(path, folder);
+    written = target[0] == '/' ? snprintf(path, CKV_PATH_SIZE, "%s", target)
+                               : snprintf(path, CKV_PATH_SIZE, "%.*s/%s", CKV_PATH_SIZE, folder, target);
+    return written < CKV_PATH_SIZE;
+}
+
+/* The file that is meant and its folder.  A link stays one, also where what it leads to is still to be made.
+ * 0 with the reason. */
+static int find_target(const char *given, char path[CKV_PATH_SIZE], char folder[CKV_PATH_SIZE + 2],
+                       ckv_tuning_report *report)
+{
+    struct stat status;
+    int wrong = 0;
+    if (given[0] == '\0')
+        wrong = ENOENT;
+    else if (strlen(given) >= CKV_PATH_SIZE)
+        wrong = ENAMETOOLONG;
+    else
+        strcpy(path, given);
+    for (int links = 0; wrong == 0 && lstat(path, &status) == 0 && S_ISLNK(status.st_mode); links++)
+        wrong = links == LINKS_MAX ? ELOOP : follow_once(path, folder) ? 0 : ENAMETOOLONG;
+    if (wrong == 0 && path[strlen(path) - 1] == '/')
+        wrong = EISDIR;
+    if (wrong != 0) {
+        note(report, "%s", strerror(wrong));
+        return 0;
     }
-    return file;
+    folder_of(path, folder);
+    return 1;
+}
+
+/* What a write begins with, and taken back: a draft in the folder, or, where that is still to be made, a folder in the
+ * nearest that there is. */
+static int can_begin(const char *path, char folder[CKV_PATH_SIZE + 2], ckv_tuning_report *report)
+{
+    char draft[CKV_PATH_SIZE + 16];
+    struct stat status;
+    int there = stat(folder, &status) == 0, good;
+    if (there) {
+        snprintf(draft, sizeof draft, "%s.XXXXXX", path);
+        const int file = mkstemp(draft);
+        good = file >= 0 && close(file) == 0 && unlink(draft) == 0;
+    } else {
+        while (!there && errno == ENOENT && strcmp(folder, ".") != 0) {
+            char above[CKV_PATH_SIZE + 2];
+            folder_of(folder, above);
+            strcpy(folder, above);
+            there = stat(folder, &status) == 0;
+        }
+        snprintf(draft, sizeof draft, "%s/ckv-XXXXXX", folder);
+        good = there && mkdtemp(draft) != NULL && rmdir(draft) == 0;
+    }
+    if (!good)
+        note(report, "%s", strerror(errno));
+    return good;
+}
+
+int ckv_tuning_file_check(const char *given, ckv_tuning_report *report)
+{
+    const ckv_json *json = ckv_json_load();
+    char path[CKV_PATH_SIZE], folder[CKV_PATH_SIZE + 2];
+    document d = {NULL, NULL};
+    int good;
+    memset(report, 0, sizeof *report);
+    if (json == NULL)
+        note(report, "%s", ckv_json_absence());
+    good = json != NULL && find_target(given, path, folder, report) && read_old(json, path, &d, report) &&
+           can_begin(path, folder, report);
+    if (json != NULL)
+        free_document(json, &d);
+    report->trouble = !good;
+    return good;
 }
 
 int ckv_tuning_file_write(const char *given, const ckv_tuning_entry *entries, int32_t count,
                           const ckv_tuning_locking *locking, ckv_tuning_report *report)
 {
     char path[CKV_PATH_SIZE], folder[CKV_PATH_SIZE + 2];
-    char *followed;
-    int lock, held, good = 0;
+    ckv_tuning_lock lock;
+    int good = 0;
     memset(report, 0, sizeof *report);
-    followed = realpath(given, NULL); /* a link to a file stays one */
-    if (given[0] == '\0') {
-        note(report, "%s", strerror(ENOENT));
-    } else if (strlen(followed == NULL ? given : followed) < sizeof path) {
-        strcpy(path, followed == NULL ? given : followed);
-        folder_of(path, folder);
+    if (find_target(given, path, folder, report)) {
         ckv_make_folders(folder);
-        lock = take_lock(path, locking, &held);
-        if (held)
-            note(report, "locked by another process");
-        else
+        if (ckv_tuning_lock_take(&lock, path, locking))
             good = update(path, folder, entries, count, report);
-        if (lock >= 0)
-            close(lock);
-    } else {
-        note(report, "%s", strerror(ENAMETOOLONG));
+        else
+            note(report, "locked by another process");
+        ckv_tuning_lock_release(&lock, good);
     }
-    free(followed);
     report->trouble = !good;
     return good;
 }

@@ -71,10 +71,27 @@ static ckv_status check_seconds(const char *name, double seconds)
     return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "%s: %g, wanted 0 to 10^6", name, seconds);
 }
 
+static ckv_status no_file(const ckv_context *context, const char *reason)
+{
+    if (context->tuning->path[0] == '\0')
+        return ckv_fail(CKV_ERROR_UNAVAILABLE, "tuning file: %s", context->tuning->reason);
+    return ckv_fail(CKV_ERROR_UNAVAILABLE, "tuning file %.300s: %s", context->tuning->path, reason);
+}
+
+ckv_status ckv_tuning_check(const ckv_context *context)
+{
+    ckv_tuning_report report = {0};
+    if (context == NULL)
+        return ckv_fail_null("context");
+    if (context->tuning->path[0] == '\0' || !ckv_tuning_file_check(context->tuning->path, &report))
+        return no_file(context, report.reason);
+    return CKV_OK;
+}
+
 ckv_status ckv_tuning_save(const ckv_plan *plan, const char *stage, double seconds, double model_seconds)
 {
     ckv_tuning_entry entries[3];
-    ckv_tuning_report report;
+    ckv_tuning_report report = {0};
     int32_t count = 0;
     ckv_status status;
     if (plan == NULL)
@@ -96,9 +113,8 @@ ckv_status ckv_tuning_save(const ckv_plan *plan, const char *stage, double secon
     if (count == 0)
         return ckv_fail(CKV_ERROR_INVALID_ARGUMENT, "stage: '%.40s': backend '%s' has nothing to tune there", stage,
                         plan->backend->name);
-    if (plan->context->tuning->path[0] == '\0')
-        return ckv_fail(CKV_ERROR_UNAVAILABLE, "tuning file: %s", plan->context->tuning->reason);
-    if (!ckv_tuning_file_write(plan->context->tuning->path, entries, count, NULL, &report))
-        return ckv_fail(CKV_ERROR_UNAVAILABLE, "tuning file %.300s: %s", plan->context->tuning->path, report.reason);
+    if (plan->context->tuning->path[0] == '\0' ||
+        !ckv_tuning_file_write(plan->context->tuning->path, entries, count, NULL, &report))
+        return no_file(plan->context, report.reason);
     return CKV_OK;
 }

@@ -388,6 +388,10 @@ typedef struct ckv_tuning_info {
 /* Set info->struct_size before the call.  Strings live as long as the context. */
 CKV_API ckv_status ckv_tuning_status(const ckv_context *context, ckv_tuning_info *info);
 
+/* For tuners, before anything is measured: the error that ckv_tuning_save would come to, where it can be told
+ * without writing.  Leaves nothing behind. */
+CKV_API ckv_status ckv_tuning_check(const ckv_context *context);
+
 /*
  * For tuners: writes the values that `plan` has of one stage's tunables into the user's file,
  * for plans of such sizes on such a device; `seconds` of the stage with them, and with those

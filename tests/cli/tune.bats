@@ -174,20 +174,72 @@ plant() {
     [[ -z $(files) ]]
 }
 
-@test "a file that cannot be written: an error, after the table" {
-    mkdir -p locked
-    echo '{"what": "else"}' >locked/tuning.json
-    tune_tiny --budget 9s --kernels select --output locked/none/of/these/tuning.json/
-    [[ $status -eq 1 ]]
-    says ../stdout 'default, ms' 'nothing was saved'
-    says_in_one_line 'tuning file'
-    HOME='' XDG_CACHE_HOME='' CKV_TUNE_CACHE='' tune_tiny --budget 9s --kernels select
-    [[ $status -eq 1 ]]
-    says ../stdout 'default, ms' 'nothing was saved'
-    says_in_one_line 'tuning file' HOME
-    # Nothing but the tuning itself minds.
+# unwritable WORD... -- OPTION...: an error before anything is measured, which leaves nothing behind.
+unwritable() {
+    local before words=() start=$SECONDS
+    while [[ $1 != -- ]]; do
+        words+=("$1")
+        shift
+    done
+    shift
+    before=$(listing)
+    tune_tiny --budget 60s --kernels select "$@"
+    ends 1
+    says_in_one_line 'tuning file' "${words[@]}"
+    [[ $(listing) == "$before" ]] || fail "the folder changed by: $*" "$before" "now:" "$(listing)"
+    [[ $((SECONDS - start)) -lt 30 ]] || fail "it took $((SECONDS - start)) s"
+}
+
+@test "a file that cannot be written is an error before anything is measured" {
+    mkdir -p folder/there closed
+    echo '{"what": "else"}' >other.json
+    ln -s round.json round.json
+    unwritable folder/there 'not a file' -- --output folder/there
+    unwritable other.json/none.json 'Not a directory' -- --output other.json/none.json
+    unwritable folder/ 'Is a directory' -- --output folder/
+    unwritable other.json 'not a tuning file' -- --output other.json
+    unwritable round.json 'symbolic links' -- --output round.json
+    export CKV_TUNE_CACHE=$PWD/folder/there
+    unwritable folder/there 'not a file' --
+    HOME='' XDG_CACHE_HOME='' CKV_TUNE_CACHE='' unwritable HOME --
+    # What would not write does not mind, nor does anything but the tuning itself.
+    tune_tiny --budget 0 --output folder
+    ends 0
+    tune_tiny --dry-run --output folder
+    ends 0
     ckv info
     ends 0
+}
+
+@test "a folder that may not be written is an error before anything is measured" {
+    mkdir closed
+    chmod 0555 closed
+    unprivileged true || skip "rights cannot be given up here"
+    status=0
+    unprivileged "$CKV" tune --backend cpu --shapes tiny.json --tokens 300 --kernels select --output closed/new/t.json \
+        >../stdout 2>../stderr || status=$?
+    ends 1
+    says_in_one_line 'tuning file closed/new/t.json: Permission denied'
+    [[ -z $(find closed -mindepth 1) ]]
+}
+
+@test "a link to no file is followed, and stays" {
+    need_python
+    mkdir folder
+    ln -s folder/new.json link.json
+    tune_tiny --budget 5s --kernels select --output link.json
+    ends 0
+    [[ -L link.json && -s folder/new.json ]]
+}
+
+@test "a file that cannot be written in the end: an error, after the table" {
+    command -v flock >/dev/null || skip "no flock"
+    : >held.json.lock
+    flock held.json.lock "$CKV" tune --backend cpu --shapes tiny.json --tokens 300 --budget 2s --kernels select \
+        --output held.json >../stdout 2>../stderr && fail "it ended with 0"
+    says ../stdout 'default, ms' 'nothing was saved'
+    says_in_one_line 'tuning file held.json: locked by another process'
+    [[ ! -e held.json && -e held.json.lock ]]
 }
 
 @test "a signal ends it with what is finished" {

@@ -364,6 +364,7 @@ static void test_save(void **state)
     setenv("CKV_PARAMETERS", "norm_block=288,bound_block=48,skip_factor=16", 1);
     open_layer(&p);
     unsetenv("CKV_PARAMETERS");
+    assert_ok(ckv_tuning_check(p.context));
     assert_ok(ckv_tuning_save(p.plan, "norm", 0.001, 0.002));
     assert_ok(ckv_tuning_save(p.plan, "evict", 0.001, 0.002));
     assert_ok(ckv_tuning_save(p.plan, "all", 0.001, 0.002));
@@ -382,10 +383,14 @@ static void test_save(void **state)
     setenv("CKV_TUNE_CACHE", tuning_folder(), 1);
     open_layer(&p);
     assert_fails(ckv_tuning_save(p.plan, "norm", 1, 1), CKV_ERROR_UNAVAILABLE, "not a file");
+    assert_fails(ckv_tuning_check(p.context), CKV_ERROR_UNAVAILABLE, "not a file");
+    assert_detail(tuning_folder());
     test_problem_close(&p);
     setenv("CKV_TUNE_CACHE", "off", 1);
     open_layer(&p);
     assert_fails(ckv_tuning_save(p.plan, "norm", 1, 1), CKV_ERROR_UNAVAILABLE, "switched off by CKV_TUNE_CACHE");
+    assert_fails(ckv_tuning_check(p.context), CKV_ERROR_UNAVAILABLE, "switched off by CKV_TUNE_CACHE");
+    assert_fails(ckv_tuning_check(NULL), CKV_ERROR_INVALID_ARGUMENT, "context: NULL");
     test_problem_close(&p);
 }
 
