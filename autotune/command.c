@@ -281,6 +281,27 @@ static bool all_saved(const struct tune *tune)
     return true;
 }
 
+/* False after one error line: of all that was tried, not even a default could be timed. */
+static bool any_timed(const struct tune *tune)
+{
+    const struct item *failed = NULL;
+
+    for (size_t i = 0; i < tune->item_count; i++) {
+        const struct item *item = &tune->items[i];
+
+        if (item->found.measured)
+            return true;
+        if (failed == NULL && item->ran && item->found.ending == ENDING_DEFAULT)
+            failed = item;
+    }
+    if (failed == NULL)
+        return true;
+    message_error("nothing could be tuned: %s, %s, %lld tokens: the default could not be timed: %s",
+                  failed->group.stage, failed->problem->shape.name, (long long)failed->problem->tokens,
+                  failed->found.rejected == NULL ? "out of memory" : failed->found.rejected->reason);
+    return false;
+}
+
 static bool run(struct tune *tune)
 {
     struct options *options = &tune->options.run;
@@ -313,7 +334,7 @@ static bool run(struct tune *tune)
     progress_wipe();
     good = options->json ? tune_json(tune) : tune_table(tune);
     fflush(stdout);
-    return all_saved(tune) && good;
+    return any_timed(tune) && all_saved(tune) && good;
 }
 
 int command_tune(int argc, char **argv)

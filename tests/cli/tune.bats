@@ -128,9 +128,13 @@ plant() {
     CKV_TUNE_CACHE=off ckv info --backend planted
     says ../stdout slow
     PLANTED=all ckv tune --backend planted --shapes tiny.json --tokens 300 --budget 5s --output other.json
-    ends 0
+    [[ $status -eq 1 ]] || fail "exit $status, wanted 1"
+    says_in_one_line 'nothing could be tuned: norm, tiny, 300 tokens: the default could not be timed: ended by signal 4'
     says ../stdout 'could not be timed' 'kind=slow (default)' 'nothing was saved' 'rejected: norm' 'signal 4'
     [[ ! -e other.json ]]
+    PLANTED=all ckv tune --backend planted --shapes tiny.json --tokens 300 --budget 5s --output other.json --json
+    [[ $status -eq 1 ]] || fail "exit $status, wanted 1"
+    json '[x["ending"] for x in o["results"]] == ["default failed"] and o["file"] is None'
 }
 
 @test "without a budget nothing runs and nothing is written" {
