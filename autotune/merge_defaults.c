@@ -122,7 +122,7 @@ static int read_result(const char *path, list *l)
     for (int32_t i = 0; i < l->count; i++) {
         const char *flaw = flaw_of(&l->entries[i]);
         if (flaw != NULL) {
-            fprintf(stderr, "merge-defaults: %s: entry %d: %s\n", path, (int)i + 1, flaw);
+            fprintf(stderr, "merge-defaults: %s: entry %d: %s\n", path, (int)l->entries[i].number, flaw);
             return 0;
         }
     }

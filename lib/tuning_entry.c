@@ -150,10 +150,39 @@ static int is_good(const reader *r)
     return r->reason[0] == '\0';
 }
 
-static void refuse(const reader *r, const char *name, const char *wanted)
+void ckv_tuning_describe(const ckv_json *json, const json_t *value, char *text, size_t size)
+{
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list", [JSON_REAL] = "a number with a fraction",
+        [JSON_TRUE] = "true",        [JSON_FALSE] = "false",  [JSON_NULL] = "null"};
+    if (value == NULL)
+        snprintf(text, size, "missing");
+    else if (value->type == JSON_STRING)
+        snprintf(text, size, "'%.40s'", json->json_string_value(value));
+    else if (value->type == JSON_INTEGER)
+        snprintf(text, size, "%lld", json->json_integer_value(value));
+    else
+        snprintf(text, size, "%s", kinds[value->type]);
+}
+
+static void refuse(const reader *r, const char *name, const char *found, const char *wanted)
 {
     if (is_good(r))
-        snprintf(r->reason, r->size, "%s: wanted %s", name, wanted);
+        snprintf(r->reason, r->size, "%s: %s, wanted %s", name, found, wanted);
+}
+
+static void refuse_value(const reader *r, const char *name, const json_t *value, const char *wanted)
+{
+    char found[64];
+    ckv_tuning_describe(r->json, value, found, sizeof found);
+    refuse(r, name, found, wanted);
+}
+
+/* Names are "field" or "object.field", for the message. */
+static const json_t *get(const reader *r, const json_t *object, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return r->json->json_object_get(object, dot == NULL ? name : dot + 1);
 }
 
 static int is_type(const json_t *value, int type)
@@ -163,10 +192,10 @@ static int is_type(const json_t *value, int type)
 
 static const json_t *get_object(const reader *r, const json_t *object, const char *name)
 {
-    const json_t *value = r->json->json_object_get(object, name);
+    const json_t *value = get(r, object, name);
     if (is_type(value, JSON_OBJECT))
         return value;
-    refuse(r, name, "an object");
+    refuse_value(r, name, value, "an object");
     return NULL;
 }
 
@@ -184,9 +213,11 @@ static int copy_text(char *to, size_t size, const char *text)
 
 static void get_text(const reader *r, const json_t *object, const char *name, char *to, size_t size)
 {
-    const json_t *value = r->json->json_object_get(object, name);
+    const json_t *value = get(r, object, name);
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "a text of at most %zu plain characters", size - 1);
     if (!is_type(value, JSON_STRING) || !copy_text(to, size, r->json->json_string_value(value)))
-        refuse(r, name, "a short text");
+        refuse_value(r, name, value, wanted);
 }
 
 /* "%016llx" and nothing else. */
@@ -197,34 +228,34 @@ static void get_hash(const reader *r, const json_t *object, const char *name, ui
     *to = strtoull(text, NULL, 16);
     snprintf(again, sizeof again, "%016llx", (unsigned long long)*to);
     if (strcmp(text, again) != 0)
-        refuse(r, name, "16 hexadecimal digits");
+        refuse_value(r, name, get(r, object, name), "16 hexadecimal digits, in small letters");
 }
 
 static int64_t get_number(const reader *r, const json_t *object, const char *name, int64_t least, int64_t most)
 {
-    const json_t *value = r->json->json_object_get(object, name);
+    const json_t *value = get(r, object, name);
     int64_t number = is_type(value, JSON_INTEGER) ? r->json->json_integer_value(value) : -1;
     char wanted[64];
     if (is_type(value, JSON_INTEGER) && number >= least && number <= most)
         return number;
     snprintf(wanted, sizeof wanted, "a whole number from %lld to %lld", (long long)least, (long long)most);
-    refuse(r, name, wanted);
+    refuse_value(r, name, value, wanted);
     return 0;
 }
 
 static void get_device(const reader *r, const json_t *object, ckv_tuning_entry *entry)
 {
     ckv_device_identity *d = &entry->device;
-    get_text(r, object, "backend", entry->backend, sizeof entry->backend);
-    get_text(r, object, "vendor", d->vendor, sizeof d->vendor);
-    get_text(r, object, "name", d->name, sizeof d->name);
-    get_text(r, object, "arch", d->arch, sizeof d->arch);
-    get_text(r, object, "driver", d->driver, sizeof d->driver);
-    get_text(r, object, "compiler", d->compiler, sizeof d->compiler);
-    d->units = (int32_t)get_number(r, object, "units", 0, INT32_MAX);
-    d->memory_bytes = get_number(r, object, "memory_gib", 0, 1 << 20) * GIB;
-    d->local_bytes = get_number(r, object, "local_bytes", 0, INT32_MAX);
-    get_hash(r, object, "kernels", &d->kernels);
+    get_text(r, object, "device.backend", entry->backend, sizeof entry->backend);
+    get_text(r, object, "device.vendor", d->vendor, sizeof d->vendor);
+    get_text(r, object, "device.name", d->name, sizeof d->name);
+    get_text(r, object, "device.arch", d->arch, sizeof d->arch);
+    get_text(r, object, "device.driver", d->driver, sizeof d->driver);
+    get_text(r, object, "device.compiler", d->compiler, sizeof d->compiler);
+    d->units = (int32_t)get_number(r, object, "device.units", 0, INT32_MAX);
+    d->memory_bytes = get_number(r, object, "device.memory_gib", 0, 1 << 20) * GIB;
+    d->local_bytes = get_number(r, object, "device.local_bytes", 0, INT32_MAX);
+    get_hash(r, object, "device.kernels", &d->kernels);
 }
 
 static void get_scope(const reader *r, const json_t *object, ckv_tuning_entry *entry)
@@ -236,26 +267,32 @@ static void get_scope(const reader *r, const json_t *object, ckv_tuning_entry *e
             entry->scope = (ckv_tuning_scope)i;
             return;
         }
-    refuse(r, "scope", "context, projection or plan");
+    refuse_value(r, "scope", get(r, object, "scope"), "context, projection or plan");
 }
 
 static void get_bucket(const reader *r, json_t *object, ckv_bucket *bucket)
 {
     for (void *at = r->json->json_object_iter(object); at != NULL; at = r->json->json_object_iter_next(object, at)) {
+        char name[64];
         int i = 0;
         while (i < CKV_BUCKET_SIZES && strcmp(r->json->json_object_iter_key(at), ckv_bucket_names[i]) != 0)
             i++;
+        snprintf(name, sizeof name, "bucket.%.40s", r->json->json_object_iter_key(at));
         if (i == CKV_BUCKET_SIZES)
-            refuse(r, "bucket", "no other sizes than this version knows");
+            refuse(r, name, "no size that this version knows", "none but such");
         else
-            bucket->size[i] = (int32_t)get_number(r, object, ckv_bucket_names[i], 1, 1 << 30);
+            bucket->size[i] = (int32_t)get_number(r, object, name, 1, 1 << 30);
     }
 }
 
 static void get_value(const reader *r, const char *name, const json_t *given, ckv_tuning_value *value)
 {
     int64_t number = 0;
-    int good = copy_text(value->name, sizeof value->name, name) && name[0] != '\0';
+    int good = 1;
+    char field[64];
+    snprintf(field, sizeof field, "values.%.40s", name);
+    if (!copy_text(value->name, sizeof value->name, name) || name[0] == '\0')
+        refuse(r, field, "no name", "one of at most 31 plain characters");
     if (is_type(given, JSON_STRING)) {
         const char *label = r->json->json_string_value(given);
         good = good && label[0] != '\0' && copy_text(value->label, sizeof value->label, label);
@@ -265,14 +302,16 @@ static void get_value(const reader *r, const char *name, const json_t *given, ck
     }
     value->number = good ? (int32_t)number : 0;
     if (!good)
-        refuse(r, "values", "names with a label or a whole number from 0 to 2^31 - 1 each");
+        refuse_value(r, field, given, "a label of at most 31 plain characters or a whole number from 0 to 2147483647");
 }
 
 static void get_values(const reader *r, json_t *object, ckv_tuning_entry *entry)
 {
     size_t count = r->json->json_object_size(object);
+    char found[32];
     if (count == 0 || count > CKV_TUNABLES_MAX) {
-        refuse(r, "values", "1 to 16 of them");
+        snprintf(found, sizeof found, "%zu of them", count);
+        refuse(r, "values", found, "1 to 16");
         return;
     }
     for (void *at = r->json->json_object_iter(object); at != NULL; at = r->json->json_object_iter_next(object, at))
@@ -294,14 +333,13 @@ static void get_key(const reader *r, json_t *object, ckv_tuning_entry *entry)
 
 static void check_sum(const reader *r, json_t *object)
 {
-    char found[24] = "", wanted[17];
-    if (!is_type(r->json->json_object_get(object, "sum"), JSON_STRING)) {
-        refuse(r, "sum", "a checksum");
+    char wanted[17], text[100];
+    const json_t *sum = get(r, object, "sum");
+    const int known = sum_of(r->json, object, wanted);
+    if (known && is_type(sum, JSON_STRING) && strcmp(r->json->json_string_value(sum), wanted) == 0)
         return;
-    }
-    get_text(r, object, "sum", found, sizeof found);
-    if (!sum_of(r->json, object, wanted) || strcmp(found, wanted) != 0)
-        refuse(r, "sum", "that of the entry, which has been changed or damaged");
+    snprintf(text, sizeof text, "'%s' for what the entry holds: it was changed or damaged", known ? wanted : "?");
+    refuse_value(r, "sum", sum, text);
 }
 
 int ckv_tuning_entry_from_json(const ckv_json *json, json_t *object, ckv_tuning_entry *entry, int *keyed, char *reason,
@@ -313,7 +351,7 @@ int ckv_tuning_entry_from_json(const ckv_json *json, json_t *object, ckv_tuning_
     reason[0] = '\0';
     *keyed = 0;
     if (!is_type(object, JSON_OBJECT)) {
-        refuse(&r, "entry", "an object");
+        refuse_value(&r, "entry", object, "an object");
         return 0;
     }
     get_key(&r, object, entry);

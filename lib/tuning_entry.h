@@ -18,6 +18,7 @@ typedef struct ckv_tuning_value {
 } ckv_tuning_value;
 
 typedef struct ckv_tuning_entry {
+    int32_t number; /* in the file that it was read from, the first is 1 */
     char backend[16];
     ckv_device_identity device; /* normalised; memory_bytes in whole GiB */
     char library[24];           /* its version */
@@ -39,10 +40,13 @@ int ckv_tuning_same_code(const ckv_tuning_entry *a, const ckv_tuning_entry *b);
 /* Of two such only the later one is kept. */
 int ckv_tuning_same_key(const ckv_tuning_entry *a, const ckv_tuning_entry *b);
 
+/* A value as it reads in a message: "missing", "-5", "'text'", "a list". */
+void ckv_tuning_describe(const ckv_json *json, const json_t *value, char *text, size_t size);
+
 /* A new object with its checksum; NULL where there is no memory. */
 json_t *ckv_tuning_entry_to_json(const ckv_json *json, const ckv_tuning_entry *entry);
 
-/* 1, or 0 with the reason.  Where *keyed is 1 the entry's key was read in any case. */
+/* 1, or 0 with the reason, which names the field, what it holds and what was wanted.  Where *keyed is 1 the entry's key was read in any case. */
 int ckv_tuning_entry_from_json(const ckv_json *json, json_t *object, ckv_tuning_entry *entry, int *keyed, char *reason,
                                size_t size);
 

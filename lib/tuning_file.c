@@ -35,6 +35,9 @@ note(ckv_tuning_report *report, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(report->reason, sizeof report->reason, format, arguments);
     va_end(arguments);
+    for (char *at = report->reason; *at != '\0'; at++) /* parts of it are the file's */
+        if (*at < ' ' || *at > '~')
+            *at = '?';
 }
 
 /* ------------------------------------------------------------------ bytes */
@@ -105,13 +108,15 @@ static void free_document(const ckv_json *json, document *d)
     *d = (document){NULL, NULL};
 }
 
-/* Brackets nested, values counted, before anything is made of them. */
-static int is_small(const char *bytes, size_t size)
+/* Brackets nested, values counted, before anything is made of them.  0 with where and what. */
+static int is_small(const char *bytes, size_t size, json_error_t *error)
 {
     int depth = 0, in_string = 0;
     size_t values = 0;
+    error->line = 1;
     for (size_t i = 0; i < size; i++) {
         char c = bytes[i];
+        error->line += c == '\n';
         if (in_string) {
             if (c == '\\')
                 i++;
@@ -122,15 +127,19 @@ static int is_small(const char *bytes, size_t size)
         in_string = c == '"';
         depth += (c == '{' || c == '[') - (c == '}' || c == ']');
         values += c == ',' || c == '{' || c == '[';
-        if (depth > DEPTH_MAX || values > VALUES_MAX)
+        if (depth > DEPTH_MAX || values > VALUES_MAX) {
+            snprintf(error->text, sizeof error->text,
+                     depth > DEPTH_MAX ? "more than %d brackets inside each other" : "more than %d values",
+                     depth > DEPTH_MAX ? DEPTH_MAX : VALUES_MAX);
             return 0;
+        }
     }
     return 1;
 }
 
 static json_t *parse(const ckv_json *json, const char *bytes, size_t size, json_error_t *error)
 {
-    return is_small(bytes, size) ? json->json_loadb(bytes, size, JSON_REJECT_DUPLICATES, error) : NULL;
+    return is_small(bytes, size, error) ? json->json_loadb(bytes, size, JSON_REJECT_DUPLICATES, error) : NULL;
 }
 
 static int start_document(const ckv_json *json, document *d)
@@ -175,14 +184,19 @@ static int is_ours(const ckv_json *json, const json_t *root, ckv_tuning_report *
 {
     const json_t *format = json->json_object_get(root, "format"), *version = json->json_object_get(root, "version");
     const json_t *entries = json->json_object_get(root, "entries");
-    if (format == NULL || format->type != JSON_STRING || strcmp(json->json_string_value(format), FORMAT) != 0)
-        note(report, "not a tuning file");
-    else if (version == NULL || version->type != JSON_INTEGER || json->json_integer_value(version) != VERSION)
-        note(report, "a tuning file of another version than %d", VERSION);
-    else if (entries == NULL || entries->type != JSON_ARRAY)
-        note(report, "a tuning file without entries");
-    else
+    char found[64];
+    if (format == NULL || format->type != JSON_STRING || strcmp(json->json_string_value(format), FORMAT) != 0) {
+        ckv_tuning_describe(json, format, found, sizeof found);
+        note(report, "not a tuning file: format: %s, wanted '" FORMAT "'", found);
+    } else if (version == NULL || version->type != JSON_INTEGER || json->json_integer_value(version) != VERSION) {
+        ckv_tuning_describe(json, version, found, sizeof found);
+        note(report, "a tuning file of another version: version: %s, wanted %d", found, VERSION);
+    } else if (entries == NULL || entries->type != JSON_ARRAY) {
+        ckv_tuning_describe(json, entries, found, sizeof found);
+        note(report, "a tuning file without entries: entries: %s, wanted a list", found);
+    } else {
         return 1;
+    }
     return 0;
 }
 
@@ -212,10 +226,10 @@ static int understand(const ckv_json *json, const text *t, document *d, ckv_tuni
         if (t->size == 0)
             note(report, "empty");
         else
-            note(report, "damaged at line %d", error.line);
+            note(report, "damaged at line %d: %s", error.line, error.text);
         return 1;
     }
-    note(report, "not a tuning file");
+    note(report, "not a tuning file: line %d: %s", error.line, error.text);
     free_document(json, d);
     return 0;
 }
@@ -228,14 +242,17 @@ static void visit_all(const ckv_json *json, const document *d, ckv_tuning_visit 
     size_t count = json->json_array_size(d->entries);
     for (size_t i = 0; i < count; i++) {
         ckv_tuning_entry entry;
-        char reason[128] = "no more of them";
+        char reason[200] = "";
         int keyed;
         if (i < CKV_TUNING_ENTRIES_MAX && ckv_tuning_entry_from_json(json, json->json_array_get(d->entries, i), &entry,
                                                                      &keyed, reason, sizeof reason)) {
             report->valid++;
+            entry.number = (int32_t)i + 1;
             visit(user, &entry);
             continue;
         }
+        if (i >= CKV_TUNING_ENTRIES_MAX)
+            snprintf(reason, sizeof reason, "one more than the %d that are read", CKV_TUNING_ENTRIES_MAX);
         report->skipped++;
         report->trouble = 1;
         note(report, "entry %zu: %s", i + 1, reason);
@@ -363,10 +380,11 @@ static int write_document(const ckv_json *json, const document *d, text *t)
 {
     size_t count = json->json_array_size(d->entries);
     size_t first = count > CKV_TUNING_ENTRIES_MAX ? count - CKV_TUNING_ENTRIES_MAX : 0;
+    json_error_t ignored;
     for (;;) {
         if (!write_from(json, d, first, t))
             return 0;
-        if (t->size <= CKV_TUNING_FILE_SIZE && is_small(t->bytes, t->size))
+        if (t->size <= CKV_TUNING_FILE_SIZE && is_small(t->bytes, t->size, &ignored))
             return 1;
         if (first >= count)
             return 0;

@@ -90,13 +90,13 @@ typedef struct intake {
     int user, full;
 } intake;
 
-static void skip(const intake *in, const char *what, const char *name)
+static void skip(const intake *in, const ckv_tuning_entry *entry, const char *wrong)
 {
     ckv_tuning_store *s = in->store;
     s->skipped++;
     s->trouble = 1;
     if (s->reason[0] == '\0')
-        snprintf(s->reason, sizeof s->reason, "%s: %s '%s'", in->path, what, name);
+        snprintf(s->reason, sizeof s->reason, "%s: entry %d: %s", in->path, (int)entry->number, wrong);
 }
 
 /* CKV_SOURCE_*, 0: too far. */
@@ -138,29 +138,37 @@ static int number_of(const ckv_tunable *tunable, const ckv_tuning_value *value, 
     return 0;
 }
 
-/* Why the entry is no whole configuration of this device, with the name in question. */
-static const char *resolve(const ckv_context *context, const ckv_tuning_entry *entry, ckv_tuned *tuned,
-                           const char **name)
+/* 0 with the reason: the entry is no whole configuration of this device. */
+static int resolve(const ckv_context *context, const ckv_tuning_entry *entry, ckv_tuned *tuned, char *wrong,
+                   size_t size)
 {
     const ckv_backend *backend = context->backend;
     uint8_t has[CKV_TUNABLES_MAX] = {0};
     for (int32_t v = 0; v < entry->count; v++) {
-        int32_t i = find_tunable(backend, entry->values[v].name);
-        *name = entry->values[v].name;
-        if (i == backend->tunable_count || !is_of(&backend->tunables[i], entry->stage, entry->scope))
-            return "no such parameter of the stage:";
-        if (!number_of(&backend->tunables[i], &entry->values[v], &tuned->value[i]) ||
-            !ckv_tuning_allows(context, i, tuned->value[i]))
-            return "no value for this device of";
+        const ckv_tuning_value *value = &entry->values[v];
+        int32_t i = find_tunable(backend, value->name);
+        if (i == backend->tunable_count || !is_of(&backend->tunables[i], entry->stage, entry->scope)) {
+            snprintf(wrong, size, "values.%s: no parameter of stage '%s' of backend '%s'", value->name, entry->stage,
+                     backend->name);
+            return 0;
+        }
+        if (!number_of(&backend->tunables[i], value, &tuned->value[i]) ||
+            !ckv_tuning_allows(context, i, tuned->value[i])) {
+            char number[16];
+            snprintf(number, sizeof number, "%d", (int)value->number);
+            snprintf(wrong, size, "values.%s: %s, wanted a value that this device takes (ckv info)", value->name,
+                     value->label[0] == '\0' ? number : value->label);
+            return 0;
+        }
         has[i] = 1;
         tuned->stage = backend->tunables[i].stage;
     }
     for (int32_t i = 0; i < backend->tunable_count; i++)
         if (is_of(&backend->tunables[i], entry->stage, entry->scope) && !has[i]) {
-            *name = backend->tunables[i].name;
-            return "not a whole configuration, it lacks";
+            snprintf(wrong, size, "values.%s: missing, wanted all of the stage", backend->tunables[i].name);
+            return 0;
         }
-    return NULL;
+    return 1;
 }
 
 static int add(intake *in, const ckv_tuned *tuned)
@@ -186,7 +194,8 @@ static void take(void *user, const ckv_tuning_entry *entry)
 {
     intake *in = user;
     ckv_tuned tuned = {.scope = entry->scope, .bucket = entry->bucket, .user = (uint8_t)in->user};
-    const char *name = "", *wrong;
+    char wrong[200];
+    int whole;
     tuned.level = nearness(&in->store->self, entry);
     tuned.fresh = tuned.level == CKV_SOURCE_DEVICE && ckv_tuning_same_code(&in->store->self, entry);
     tuned.units = entry->device.units;
@@ -194,10 +203,10 @@ static void take(void *user, const ckv_tuning_entry *entry)
         in->store->foreign++;
         return;
     }
-    wrong = resolve(in->context, entry, &tuned, &name);
-    if (wrong != NULL && tuned.fresh)
-        skip(in, wrong, name);
-    else if (wrong != NULL) /* right for what it was measured on, for all that is known here */
+    whole = resolve(in->context, entry, &tuned, wrong, sizeof wrong);
+    if (!whole && tuned.fresh)
+        skip(in, entry, wrong);
+    else if (!whole) /* right for what it was measured on, for all that is known here */
         in->store->foreign++;
     else
         in->full = !add(in, &tuned);

@@ -167,38 +167,49 @@ static void test_a_bit_flipped_in_every_byte(void **state)
 static const struct {
     const char *from, *to, *reason;
 } bad[] = {
-    {"\"rows\":0", "\"rows\":2147483648", "values: wanted"},
-    {"\"rows\":0", "\"rows\":-1", "values: wanted"},
-    {"\"rows\":0", "\"rows\":1.5", "values: wanted"},
-    {"\"rows\":0", "\"rows\":true", "values: wanted"},
-    {"\"rows\":0", "\"rows\":\"\"", "values: wanted"},
-    {"\"rows\":0", "\"rows\":\"a label longer than any label can be\"", "values: wanted"},
-    {"\"rows\":0", "\"rows\":\"\\u00e9\"", "values: wanted"},
-    {"\"rows\":0", "\"a name longer than any name of a tunable\":0", "values: wanted"},
-    {"\"rows\":0", "\"\":0", "values: wanted"},
-    {"\"rows\":0,\"route\":\"mma\"", "", "values: wanted"},
+    {"\"rows\":0", "\"rows\":2147483648",
+     "values.rows: 2147483648, wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":-1", "values.rows: -1, wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":1.5",
+     "values.rows: a number with a fraction, wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":true",
+     "values.rows: true, wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":\"\"", "values.rows: '', wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":\"a label longer than any label can be\"",
+     "values.rows: 'a label longer than any label can be', wanted a label of at most 31 plain characters or a whole number"},
+    {"\"rows\":0", "\"rows\":\"\\u00e9\"",
+     "values.rows: '"},
+    {"\"rows\":0", "\"a name longer than any name of a tunable\":0",
+     "values.a name longer than any name of a tunable: no name, wanted one of at most 31"},
+    {"\"rows\":0", "\"\":0", "values.: no name, wanted one of at most 31"},
+    {"\"rows\":0,\"route\":\"mma\"", "", "values: 0 of them, wanted 1 to 16"},
     {"\"rows\":0",
      "\"a\":0,\"b\":0,\"c\":0,\"d\":0,\"e\":0,\"f\":0,\"g\":0,\"h\":0,\"i\":0,\"j\":0,\"k\":0,\"l\":0,\"m\":0,"
      "\"n\":0,\"o\":0,\"p\":0",
-     "values: wanted"},
-    {"\"values\":{", "\"others\":{", "values: wanted"},
-    {"\"scope\":\"plan\"", "\"scope\":\"planet\"", "scope: wanted"},
-    {"\"hidden\":1", "\"hidden\":0", "hidden: wanted"},
-    {"\"hidden\":1", "\"hidden\":2147483648", "hidden: wanted"},
-    {"\"hidden\":1", "\"hiddem\":1", "bucket: wanted"},
-    {"\"bucket\":{\"tokens\":1,\"hidden\":1}", "\"bucket\":[]", "bucket: wanted"},
-    {"\"units\":132", "\"units\":-1", "units: wanted"},
-    {"\"units\":132", "\"units\":2147483648", "units: wanted"},
-    {"\"memory_gib\":80", "\"memory_gib\":9223372036854775807", "memory_gib: wanted"},
-    {"\"fedcba9876543210\"", "\"FEDCBA9876543210\"", "kernels: wanted"},
-    {"\"fedcba9876543210\"", "\"fedcba987654321\"", "kernels: wanted"},
-    {"\"fedcba9876543210\"", "\"-edcba9876543210\"", "kernels: wanted"},
-    {"\"device\":{", "\"gadget\":{", "device: wanted"},
-    {"\"stage\":\"norm\"", "\"stage\":\"a stage of too long a name\"", "stage: wanted"},
-    {"\"library\":\"0.1.0\"", "\"library\":7", "library: wanted"},
-    {"\"time_ns\":1000", "\"time_ns\":-5", "time_ns: wanted"},
-    {"\"default_ns\":2000", "\"default_ns\":\"2000\"", "default_ns: wanted"},
-    {"\"date\":\"2026-01-31\"", "\"date\":\"the thirty-first of January 2026\"", "date: wanted"},
+     "values: 17 of them, wanted 1 to 16"},
+    {"\"values\":{", "\"others\":{", "values: missing, wanted an object"},
+    {"\"scope\":\"plan\"", "\"scope\":\"planet\"", "scope: 'planet', wanted context, projection or plan"},
+    {"\"hidden\":1", "\"hidden\":0", "bucket.hidden: 0, wanted a whole number from 1 to 1073741824"},
+    {"\"hidden\":1", "\"hidden\":2147483648", "bucket.hidden: 2147483648, wanted a whole number from 1 to 1073741824"},
+    {"\"hidden\":1", "\"hiddem\":1", "bucket.hiddem: no size that this version knows"},
+    {"\"bucket\":{\"tokens\":1,\"hidden\":1}", "\"bucket\":[]", "bucket: a list, wanted an object"},
+    {"\"units\":132", "\"units\":-1", "device.units: -1, wanted a whole number from 0 to 2147483647"},
+    {"\"units\":132", "\"units\":2147483648", "device.units: 2147483648, wanted a whole number"},
+    {"\"memory_gib\":80", "\"memory_gib\":9223372036854775807",
+     "device.memory_gib: 9223372036854775807, wanted a whole number from 0"},
+    {"\"fedcba9876543210\"", "\"FEDCBA9876543210\"",
+     "device.kernels: 'FEDCBA9876543210', wanted 16 hexadecimal digits, in small"},
+    {"\"fedcba9876543210\"", "\"fedcba987654321\"", "device.kernels: 'fedcba987654321', wanted 16 hexadecimal digits"},
+    {"\"fedcba9876543210\"", "\"-edcba9876543210\"",
+     "device.kernels: '-edcba9876543210', wanted 16 hexadecimal digits"},
+    {"\"device\":{", "\"gadget\":{", "device: missing, wanted an object"},
+    {"\"stage\":\"norm\"", "\"stage\":\"a stage of too long a name\"",
+     "stage: 'a stage of too long a name', wanted a text of at most 15 plain characters"},
+    {"\"library\":\"0.1.0\"", "\"library\":7", "library: 7, wanted a text of at most 23 plain characters"},
+    {"\"time_ns\":1000", "\"time_ns\":-5", "time_ns: -5, wanted a whole number from 0 to "},
+    {"\"default_ns\":2000", "\"default_ns\":\"2000\"", "default_ns: '2000', wanted a whole number"},
+    {"\"date\":\"2026-01-31\"", "\"date\":\"the thirty-first of January 2026\"",
+     "date: 'the thirty-first of January 2026', wanted a text of at most 23"},
 };
 
 static void test_bad_entries_do_not_harm_others(void **state)
@@ -220,7 +231,8 @@ static void test_bad_entries_do_not_harm_others(void **state)
             assert_int_equal(list.count, 1 + again);
             assert_true(tuning_has(&list, &good));
             assert_int_equal(list.report.trouble, 1);
-            if (strstr(list.report.reason, "entry 1: ") == NULL || strstr(list.report.reason, bad[i].reason) == NULL)
+            if (strncmp(list.report.reason, "entry 1: ", 9) != 0 ||
+                strncmp(list.report.reason + 9, bad[i].reason, strlen(bad[i].reason)) != 0)
                 fail_msg("%s: %s", bad[i].to, list.report.reason);
             save(path, 5);
         }
@@ -295,20 +307,50 @@ static void test_unknown_fields_stay(void **state)
 
 /* ------------------------------------------------------------------ other files */
 
+/* What is no JSON: the reason has the line, and what the reader of JSON found there. */
+static void test_where_a_file_is_damaged(void **state)
+{
+    static const char head[] = "{\"format\":\"ckv-tuning\",\"version\":1,\"entries\":[\n";
+    static const struct {
+        const char *tail, *reason;
+    } cases[] = {
+        {"", "damaged at line 2: "},
+        {"\n\n\"half", "damaged at line 4: "},
+        {"{},\n{\"a\":1,\n\"a\":2}\n]}\n", "damaged at line 4: duplicate object key near '"},
+        {"{},\n{\"a\":\001\177}\n]}\n", "damaged at line 3: "},
+        {"\n[[[[[[[[[[\n\n", "damaged at line 3: more than 8 brackets inside each other"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[200];
+        tuning_list list;
+        snprintf(text, sizeof text, "%s%s", head, cases[i].tail);
+        tuning_read_text(text, strlen(text), &list);
+        assert_int_equal(list.report.trouble, 1);
+        if (strncmp(list.report.reason, cases[i].reason, strlen(cases[i].reason)) != 0 ||
+            strlen(list.report.reason) < strlen("damaged at line 2: ") + 5)
+            fail_msg("%s: %s", text, list.report.reason);
+        for (const char *at = list.report.reason; *at != '\0'; at++)
+            assert_true(*at >= ' ' && *at <= '~');
+    }
+}
+
 /* Neither read nor written over. */
 static void test_files_of_others(void **state)
 {
     static const struct {
         const char *text, *reason;
     } cases[] = {
-        {"{\"format\":\"ckv-tuning\",\"version\":2,\"entries\":[]}", "another version"},
-        {"{\"format\":\"ckv-tuning\",\"version\":\"1\",\"entries\":[]}", "another version"},
-        {"{\"format\":\"ckv-tuning\",\"version\":1}", "without entries"},
-        {"{\"format\":\"ckv-tuning\",\"version\":1,\"entries\":{}}", "without entries"},
-        {"{\"format\":\"fftw\",\"version\":1,\"entries\":[]}", "not a tuning file"},
-        {"{}", "not a tuning file"},
+        {"{\"format\":\"ckv-tuning\",\"version\":2,\"entries\":[]}", "another version: version: 2, wanted 1"},
+        {"{\"format\":\"ckv-tuning\",\"version\":\"1\",\"entries\":[]}", "another version: version: '1', wanted 1"},
+        {"{\"format\":\"ckv-tuning\",\"version\":1}", "without entries: entries: missing, wanted a list"},
+        {"{\"format\":\"ckv-tuning\",\"version\":1,\"entries\":{}}",
+         "without entries: entries: an object, wanted a list"},
+        {"{\"format\":\"fftw\",\"version\":1,\"entries\":[]}",
+         "not a tuning file: format: 'fftw', wanted 'ckv-tuning'"},
+        {"{}", "not a tuning file: format: missing, wanted"},
         {"[]", "not a tuning file"},
-        {"my diary\n", "not a tuning file"},
+        {"my diary\n", "not a tuning file: line 1: '[' or '{' expected near 'my'"},
         {"\177ELF\002\001", "not a tuning file"},
     };
     const char *path = tuning_path("tuning.json");
@@ -397,6 +439,7 @@ int main(void)
         cmocka_unit_test_teardown(test_bad_entries_do_not_harm_others, teardown),
         cmocka_unit_test_teardown(test_changed_entries_stay_foreign, teardown),
         cmocka_unit_test_teardown(test_unknown_fields_stay, teardown),
+        cmocka_unit_test_teardown(test_where_a_file_is_damaged, teardown),
         cmocka_unit_test_teardown(test_files_of_others, teardown),
         cmocka_unit_test_teardown(test_files_too_large, teardown),
         cmocka_unit_test_teardown(test_the_oldest_go, teardown),

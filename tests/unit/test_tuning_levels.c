@@ -285,12 +285,12 @@ static void test_whole_configurations(void **state)
         int32_t number;
         const char *reason;
     } bad[] = {
-        {"skip_factor", "", 3, "no value for this device of 'skip_factor'"},
-        {"skip_factor", "", 0, "no value for this device of 'skip_factor'"},
-        {"skip_factor", "", INT32_MAX, "no value for this device of 'skip_factor'"},
-        {"skip_factor", "four", 0, "no value for this device of 'skip_factor'"},
-        {"skip_factr", "", 4, "no such parameter of the stage: 'skip_factr'"},
-        {"norm_block", "", 192, "no such parameter of the stage: 'norm_block'"},
+        {"skip_factor", "", 3, ": entry 1: values.skip_factor: 3, wanted a value that this device takes"},
+        {"skip_factor", "", 0, ": entry 1: values.skip_factor: 0, wanted a value that this device takes"},
+        {"skip_factor", "", INT32_MAX, ": entry 1: values.skip_factor: 2147483647, wanted a value"},
+        {"skip_factor", "four", 0, ": entry 1: values.skip_factor: four, wanted a value that this device takes"},
+        {"skip_factr", "", 4, ": entry 1: values.skip_factr: no parameter of stage 'evict' of backend 'cpu'"},
+        {"norm_block", "", 192, ": entry 1: values.norm_block: no parameter of stage 'evict' of backend 'cpu'"},
     };
     ckv_tuning_entry e = evict_entry(192, 8);
     outcome o;
@@ -317,7 +317,7 @@ static void test_whole_configurations(void **state)
     put(user_file, &e);
     o = run();
     assert_int_equal(o.bound.value, 192);
-    assert_non_null(strstr(o.reason, "not a whole configuration, it lacks 'skip_factor'"));
+    assert_non_null(strstr(o.reason, ": entry 1: values.skip_factor: missing, wanted all of the stage"));
 
     e = evict_entry(384, 2); /* two halves of different distance */
     put(user_file, &e);
