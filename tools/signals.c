@@ -26,6 +26,47 @@ static void put(const char *text)
         return;
 }
 
+static volatile sig_atomic_t noted;
+
+/* `flags` of sigaction; neither signal interrupts the other's handler.  What is ignored from outside (nohup)
+ * stays ignored. */
+static void set_both(void (*handler)(int), int flags)
+{
+    static const int numbers[] = {SIGINT, SIGTERM};
+    struct sigaction action, before;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = flags;
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        sigaddset(&action.sa_mask, numbers[i]);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(numbers[i], &action, NULL);
+}
+
+static void on_first(int number)
+{
+    noted = number;
+    set_both(on_stop, (int)SA_RESETHAND);
+}
+
+void signals_note(void)
+{
+    set_both(on_first, SA_RESTART);
+}
+
+int signals_noted(void)
+{
+    return (int)noted;
+}
+
+const char *signals_name(int number)
+{
+    return number == SIGINT ? "SIGINT" : number == SIGTERM ? "SIGTERM" : "a signal";
+}
+
 static void on_bus_error(int number, siginfo_t *information, void *context)
 {
     const char *path = mapping_path_at(information->si_addr);

@@ -8,4 +8,12 @@
  * and status 1; a file size limit (SIGXFSZ) becomes a failing write. */
 void signals_install(void);
 
+/* From now on the first SIGINT or SIGTERM is only noted, so that what is under way can be finished and told;
+ * the next one ends the process as before. */
+void signals_note(void);
+
+/* The signal that was noted, 0: none; and its name. */
+int signals_noted(void);
+const char *signals_name(int number);
+
 #endif

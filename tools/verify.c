@@ -4,6 +4,7 @@
 
 #include "message.h"
 #include "progress.h"
+#include "signals.h"
 #include "verify_gate.h"
 #include "verify_report.h"
 
@@ -60,11 +61,12 @@ static bool write_junit(const struct verify_gate *gate, int status)
 static int run(struct verify_gate *gate)
 {
     const struct verify_options *options = &gate->options;
-    const struct verify_wanted wanted = {options->backends, options->backend_count};
+    const struct verify_wanted wanted = {options->backends, options->backend_count, NULL};
     int status;
 
     if (options->junit != NULL && !can_write(options->junit))
         return EXIT_VERIFY_ERROR;
+    signals_note();
     progress_share(0, "opening devices");
     status = verify_targets_find(&gate->all, &wanted);
     if (status == EXIT_DONE)
@@ -87,7 +89,7 @@ static int replay(struct verify_gate *gate)
     struct verify_options *options = &gate->options;
     char name[40];
     const char *recorded[1] = {name};
-    struct verify_wanted wanted = {options->backends, options->backend_count};
+    struct verify_wanted wanted = {options->backends, options->backend_count, NULL};
     int status;
 
     if (!verify_file_read(options->replay, &gate->problem, &gate->found))
@@ -95,7 +97,7 @@ static int replay(struct verify_gate *gate)
     snprintf(name, sizeof name, "%s%s%s", gate->found.backend, gate->found.device[0] == '\0' ? "" : ":",
              gate->found.device);
     if (wanted.count == 0)
-        wanted = (struct verify_wanted){recorded, 1};
+        wanted = (struct verify_wanted){recorded, 1, options->replay};
     status = verify_targets_find(&gate->all, &wanted);
     if (status == EXIT_DONE)
         status = check_plant(gate);

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "message.h"
 #include "progress.h"
+#include "signals.h"
 #include "verify_shrink.h"
 
 #include <inttypes.h>
@@ -197,7 +198,7 @@ static int settle(struct verify_gate *gate)
 {
     const struct verify_options *options = &gate->options;
     struct verify_case *found = &gate->found;
-    struct verify_shrink shrink = {still_differs, gate, SHRINK_TRIES, SHRINK_SECONDS, 0};
+    struct verify_shrink shrink = {still_differs, gate, SHRINK_TRIES, SHRINK_SECONDS, 0, signals_noted};
     char where[VERIFY_NAME], name[300];
     bool saved;
 
@@ -271,7 +272,7 @@ int verify_gate_run(struct verify_gate *gate)
     gate->digest = verify_digest_new();
     if (gate->digest == NULL)
         return no_memory();
-    while (status == EXIT_DONE && gate->culprit == NULL && (gate->number == 0 || command_clock() < end) &&
+    while (status == EXIT_DONE && gate->culprit == NULL && signals_noted() == 0 && (gate->number == 0 || command_clock() < end) &&
            (options->problems == 0 || gate->number < options->problems)) {
         status = run_problem(gate, start, end);
         if (gate->culprit == NULL)
@@ -282,5 +283,10 @@ int verify_gate_run(struct verify_gate *gate)
         status = settle(gate);
     progress_wipe();
     gate->seconds = command_clock() - start;
+    if (status == EXIT_DONE && signals_noted() != 0) { /* a difference says more */
+        gate->signal = signals_noted();
+        message_error("interrupted by %s after %" PRIu64 " problems", signals_name(gate->signal), gate->problems);
+        status = 128 + gate->signal;
+    }
     return status;
 }

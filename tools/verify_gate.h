@@ -14,6 +14,7 @@ struct verify_gate {
     uint64_t problems; /* that the reference has solved */
     double seconds;
     bool broken; /* the run ended early, by no target's finding */
+    int signal;  /* that ended it after a whole problem, 0: none */
 
     /* What ended it early. */
     struct verify_target *culprit; /* NULL: nothing */

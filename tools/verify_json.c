@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of ckv verify as one JSON document. */
 #include "message.h"
+#include "signals.h"
 #include "verify_report.h"
 
 #include <jansson.h>
@@ -107,6 +108,8 @@ bool verify_report_json(const struct verify_gate *gate)
     json_object_set_new(object, "seed", whole(gate->options.seed));
     json_object_set_new(object, "problems", whole(gate->problems));
     json_object_set_new(object, "seconds", json_real(gate->seconds));
+    json_object_set_new(object, "interrupted",
+                        gate->signal == 0 ? json_null() : json_string(signals_name(gate->signal)));
     json_object_set_new(object, "bits", whole(total.bits));
     json_object_set_new(object, "mismatches", whole(total.differences));
     json_object_set_new(object, "errors", whole(total.errors));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report of ckv verify as JUnit's XML, which CI systems show. */
+#include "signals.h"
 #include "verify_report.h"
 
 #include <inttypes.h>
@@ -111,14 +112,20 @@ static void put_skip(const struct verify_skip *skip, FILE *stream)
     fputs("/>\n    </testcase>\n  </testsuite>\n", stream);
 }
 
-/* A run that ended by an error of no target: out of memory, a device that cannot be opened. */
-static void put_trouble(FILE *stream)
+/* A run that ended by an error of no target: out of memory, a device that cannot be opened, a signal. */
+static void put_trouble(const struct verify_gate *gate, FILE *stream)
 {
+    char text[100] = "the run ended early: see the job's log";
+
+    if (gate->signal != 0)
+        snprintf(text, sizeof text, "interrupted by %s after %" PRIu64 " problems", signals_name(gate->signal),
+                 gate->problems);
     fputs("  <testsuite name=\"run\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\" time=\"0\">\n"
-          "    <testcase classname=\"ckv.verify\" name=\"run\" time=\"0\">\n"
-          "      <error type=\"run\" message=\"the run ended early: see the job's log\"/>\n"
-          "    </testcase>\n  </testsuite>\n",
+          "    <testcase classname=\"ckv.verify\" name=\"run\" time=\"0\">\n      <error",
           stream);
+    put_attribute(stream, "type", gate->signal != 0 ? "interrupted" : "run");
+    put_attribute(stream, "message", text);
+    fputs("/>\n    </testcase>\n  </testsuite>\n", stream);
 }
 
 bool verify_report_junit(const struct verify_gate *gate, FILE *stream, int status)
@@ -132,7 +139,7 @@ bool verify_report_junit(const struct verify_gate *gate, FILE *stream, int statu
         for (int stage = 0; stage < VERIFY_STAGES; stage++)
             stages += (gate->all.targets[i].stages & 1u << stage) != 0;
 
-    if (gate->digest != NULL && gate->culprit == NULL && !trouble)
+    if (gate->digest != NULL && gate->culprit == NULL && (!trouble || gate->signal != 0))
         verify_digest_text(gate->digest, digest);
     fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"ckv verify\"", stream);
     fprintf(stream, " tests=\"%zu\" failures=\"%d\" errors=\"%d\" skipped=\"%zu\" time=\"%.3f\">\n",
@@ -142,7 +149,7 @@ bool verify_report_junit(const struct verify_gate *gate, FILE *stream, int statu
     for (size_t i = 0; i < gate->all.skip_count; i++)
         put_skip(&gate->all.skips[i], stream);
     if (trouble)
-        put_trouble(stream);
+        put_trouble(gate, stream);
     if (digest[0] != '\0')
         fprintf(stream,
                 "  <testsuite name=\"reference\" tests=\"0\" failures=\"0\" errors=\"0\" skipped=\"0\" time=\"0\">\n"

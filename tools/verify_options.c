@@ -174,7 +174,7 @@ static const struct argp verify_argp = {
     "\v"
     "Shapes, dtypes, strides, policies and numbers are as awkward as the interface allows.  The first difference ends "
     "the run: its problem is made as small as it goes and saved for --replay.  Exit status: 0 all equal, 1 a "
-    "difference, 2 wrong usage, 3 an error.  See ckv(1).",
+    "difference, 2 wrong usage, 3 an error, 130 or 143 interrupted.  See ckv(1).",
     0,
     0,
     0};

@@ -46,7 +46,8 @@ int verify_gate_replay(struct verify_gate *gate)
     }
     if (ran)
         return status;
-    message_error("%s: variant '%s' of %s: this machine has none such; --backend says where to run it instead",
+    message_error("%s: __metadata__: variant '%s' of backend '%s': this machine has none such; --backend says where to "
+                  "run it instead",
                   gate->options.replay, gate->found.variant, gate->found.backend);
     return EXIT_VERIFY_ERROR;
 }

@@ -23,7 +23,8 @@ struct work {
 static bool over(const struct work *w)
 {
     return !w->memory || w->shrink->tries >= w->shrink->most_tries ||
-           command_clock() - w->start >= w->shrink->most_seconds;
+           command_clock() - w->start >= w->shrink->most_seconds ||
+           (w->shrink->stopped != NULL && w->shrink->stopped() != 0);
 }
 
 /* Takes the candidate for the best if it differs; frees the other. */

@@ -11,7 +11,8 @@ struct verify_shrink {
     void *context;
     int64_t most_tries; /* what ends it wherever it runs */
     double most_seconds;
-    int64_t tries; /* out */
+    int64_t tries;        /* out */
+    int (*stopped)(void); /* not 0: what is found is small enough; may be NULL */
 };
 
 /*

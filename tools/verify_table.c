@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of ckv verify. */
+#include "signals.h"
 #include "verify_report.h"
 
 #include <inttypes.h>
@@ -114,6 +115,8 @@ void verify_report_table(const struct verify_gate *gate)
                gate->all.skips[i].device[0] == '\0' ? "-" : gate->all.skips[i].device,
                gate->all.skips[i].variant[0] == '\0' ? "-" : gate->all.skips[i].variant, gate->all.skips[i].reason);
     print_difference(gate);
+    if (gate->signal != 0)
+        printf("\ninterrupted by %s\n", signals_name(gate->signal));
     printf("\n%" PRIu64 " problems in %.1f s: %s bits compared, %" PRIu64 " mismatches\n", gate->problems,
            gate->seconds, grouped(total.bits, number), total.differences);
     if (gate->digest != NULL && gate->culprit == NULL && !gate->broken) {

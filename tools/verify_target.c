@@ -3,9 +3,9 @@
 #include "verify_target.h"
 
 #include "command.h"
+#include "lib/names.h"
 #include "message.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,22 +181,25 @@ static bool add_variants(struct verify_targets *all, const struct verify_target 
 
 /* ------------------------------------------------------------------ what is wanted */
 
-/* As ckv_context_options.device is read. */
+/* NAME of the text, in whichever case. */
+static bool names_backend(const char *text, const char *backend)
+{
+    return strcspn(text, ":") == strlen(backend) && ckv_name_starts(text, backend);
+}
+
+/* As ckv_context_options.backend and .device are read. */
 static bool names(const char *text, const ckv_device_info *info)
 {
-    const char *colon = strchr(text, ':');
-    size_t length = colon == NULL ? strlen(text) : (size_t)(colon - text);
-    char *end;
-    long number;
+    const char *device = text + strcspn(text, ":");
 
-    if (strlen(info->backend) != length || strncmp(text, info->backend, length) != 0)
+    if (!names_backend(text, info->backend))
         return false;
-    if (colon == NULL || info->device < 0)
+    if (*device == '\0' || info->device < 0)
         return true;
-    number = strtol(colon + 1, &end, 10);
-    if (isdigit((unsigned char)colon[1]) && *end == '\0')
-        return number == info->device;
-    return strstr(info->name, colon + 1) != NULL;
+    device++;
+    if (device[strspn(device, "0123456789")] == '\0')
+        return strtol(device, NULL, 10) == info->device;
+    return ckv_name_has(info->name, device) != 0;
 }
 
 /* Whether a row is asked for, and each of the texts that asks for it counted. */
@@ -244,12 +247,26 @@ static int find_rows(struct verify_targets *all, const struct verify_wanted *wan
     return EXIT_DONE;
 }
 
+/* One error line: who names what, and why it cannot be had. */
+static void complain(const struct verify_wanted *wanted, const char *text, const char *reason)
+{
+    const char *device = text + strcspn(text, ":");
+
+    if (wanted->file == NULL)
+        message_error("--backend: '%s': %s", text, reason);
+    else if (*device == '\0')
+        message_error("%s: __metadata__: backend '%s': %s; --backend says where to run it instead", wanted->file, text,
+                      reason);
+    else
+        message_error("%s: __metadata__: backend '%.*s', device '%s': %s; --backend says where to run it instead",
+                      wanted->file, (int)(device - text), text, device + 1, reason);
+}
+
 /* Each name must have given something to run on. */
 static int check_names(const struct verify_targets *all, const struct verify_wanted *wanted)
 {
     for (size_t w = 0; w < wanted->count; w++) {
-        const char *text = wanted->texts[w], *colon = strchr(text, ':'), *reason = NULL;
-        size_t length = colon == NULL ? strlen(text) : (size_t)(colon - text);
+        const char *text = wanted->texts[w], *reason = NULL;
         bool known = false, found = false;
 
         for (int32_t i = 0; i < ckv_device_count(all->reference); i++) {
@@ -257,7 +274,7 @@ static int check_names(const struct verify_targets *all, const struct verify_wan
 
             if (ckv_device_query(all->reference, i, &info) != CKV_OK)
                 continue;
-            known = known || (strlen(info.backend) == length && strncmp(info.backend, text, length) == 0);
+            known = known || names_backend(text, info.backend);
             for (size_t t = 0; t < all->count; t++)
                 found = found || (names(text, &info) && strcmp(all->targets[t].backend, info.backend) == 0 &&
                                   (info.device < 0 || atoi(all->targets[t].device) == info.device));
@@ -266,11 +283,11 @@ static int check_names(const struct verify_targets *all, const struct verify_wan
                     reason = all->skips[s].reason;
         }
         if (!known) {
-            message_error("--backend: '%s': wanted ref, cpu, cuda, hip or opencl, or NAME:DEVICE", text);
-            return EXIT_USAGE;
+            complain(wanted, text, "wanted ref, cpu, cuda, hip or opencl, or NAME:DEVICE");
+            return wanted->file == NULL ? EXIT_USAGE : EXIT_VERIFY_ERROR;
         }
         if (!found) {
-            message_error("--backend: '%s': %s", text, reason != NULL ? reason : "no such device; see ckv info");
+            complain(wanted, text, reason != NULL ? reason : "no such device; see ckv info");
             return EXIT_VERIFY_ERROR;
         }
     }

@@ -45,14 +45,15 @@ struct verify_targets {
     size_t skip_count;
 };
 
-/* What --backend says: NAME or NAME:DEVICE, or all of that when count is 0. */
+/* What --backend says, or a file: NAME or NAME:DEVICE, or all of that when count is 0. */
 struct verify_wanted {
     const char *const *texts;
     size_t count;
+    const char *file; /* whose metadata say it; NULL: --backend does */
 };
 
 /* The exit status, EXIT_DONE when there is something to run on, else after one error line: a
- * backend that nobody knows is wrong usage, one named that cannot be used an error.  Free in any case. */
+ * backend that nobody knows is wrong usage, one named that cannot be used, or in a file, an error.  Free in any case. */
 int verify_targets_find(struct verify_targets *all, const struct verify_wanted *wanted);
 void verify_targets_free(struct verify_targets *all);
 

@@ -178,6 +178,111 @@ sums_up() {
     json 'o["difference"]["replay"].startswith("ckv verify --replay found.safetensors")'
 }
 
+# interrupted SIGNAL... -- ARGUMENT...: a long run that gets the signals once it is under way; all but the first one at
+# the same time as the last.  Shells start what runs behind them with SIGINT ignored, so Python does it.
+interrupted() {
+    status=0
+    "$PYTHON" - "$CKV" "$@" >../status <<'END' || return
+import os, signal, subprocess, sys, time
+end = sys.argv.index("--")
+names = sys.argv[2:end]
+with open("../stdout", "wb") as out, open("../stderr", "wb") as err:
+    run = subprocess.Popen([sys.argv[1], "verify", *sys.argv[end + 1:]], stdout=out, stderr=err)
+    time.sleep(1.5)
+    assert run.poll() is None, "it ended by itself"
+    run.send_signal(signal.SIGSTOP)
+    for name in names:
+        run.send_signal(getattr(signal, name))
+    run.send_signal(signal.SIGCONT)
+    print(run.wait(60))
+END
+    status=$(<../status)
+}
+
+@test "a signal ends it after a whole problem: the reports are there and say so" {
+    need_python
+    interrupted SIGINT -- --minutes 5 --backend ref --junit report.xml
+    stops 130
+    says_in_one_line "interrupted by SIGINT after "
+    grep -q '^interrupted by SIGINT$' ../stdout
+    grep -Eq '^[1-9][0-9]* problems in [0-9.]+ s: ' ../stdout
+    grep -Eq '^ref +0 +- +evict +[1-9]' ../stdout
+    sums_up
+    suites 'count("error") == 1 and next(root.iter("error")).get("message").startswith("interrupted by SIGINT after ")'
+    number=$(sed -n 's/^\([0-9]*\) problems in .*/\1/p' ../stdout)
+    by_signal=$(digest)
+    ckv verify --problems "$number" --backend ref
+    [[ $(digest) == "$by_signal" ]]
+    interrupted SIGTERM -- --minutes 5 --backend cpu --json --junit report.xml
+    stops 143
+    json 'o["interrupted"] == "SIGTERM" and o["problems"] > 0 and o["difference"] is None and o["digest"]'
+    json 'all(s["problems"] + t["left_out"] == o["problems"] for t in o["targets"] for s in t["stages"])'
+    sums_up
+    suites 'any(p.get("name") == "digest" for p in root.iter("property"))'
+    ckv verify --problems 1 --backend ref --json
+    json 'o["interrupted"] is None'
+}
+
+@test "a second signal ends it at once" {
+    need_python
+    interrupted SIGINT SIGTERM -- --minutes 5 --backend ref
+    [[ $status -eq -15 && ! -s ../stdout ]] || fail "$status: $(<../stdout)"
+}
+
+@test "backends and parts of devices' names in any case, as the library has them" {
+    need_python
+    ckv info --json
+    name=$("$PYTHON" -c 'import json; print([x["name"] for x in json.load(open("../stdout"))["backends"] if x["selected"]][0])')
+    for text in CPU "Cpu:${name^^}" "cpu:${name:1}" cpu:00; do
+        ckv verify --problems 1 --backend "$text" --json
+        ends 0
+        json '{t["backend"] for t in o["targets"]} == {"cpu"}'
+    done
+    ckv verify --problems 1 --backend "ref:SCALAR Ref,CPU" --json
+    ends 0
+    json '{t["backend"] for t in o["targets"]} == {"ref", "cpu"}'
+    refused 3 "--backend: 'REF:vector': no such device" -- verify --backend REF:vector --problems 1
+    refused 3 "--backend: 'cpu:0x': no such device" -- verify --backend cpu:0x --problems 1
+}
+
+# changed FROM TO: bad.safetensors is good.safetensors with another header.
+changed() {
+    "$PYTHON" - "$1" "$2" <<'END'
+import struct, sys
+raw = open("good.safetensors", "rb").read()
+size = struct.unpack_from("<Q", raw)[0]
+header = raw[8:8 + size].decode().rstrip(" ")
+changed = header.replace(sys.argv[1], sys.argv[2])
+assert changed != header, sys.argv[1]
+changed = changed.encode()
+changed += b" " * (-len(changed) % 8)
+open("bad.safetensors", "wb").write(struct.pack("<Q", len(changed)) + changed + raw[8 + size:])
+END
+}
+
+@test "a replayed file that names what is not here: the file and its fields, not an option" {
+    need_python
+    planted cpu:norm
+    mv found.safetensors good.safetensors
+    changed '"backend":"cpu"' '"backend":"cuda"'
+    ckv verify --replay bad.safetensors
+    ends 3
+    says_in_one_line "ckv: bad.safetensors: __metadata__: backend 'cuda', device '0': switched off by CKV_DISABLE" \
+        '; --backend says'
+    changed '"device":"0"' '"device":"7"'
+    ckv verify --replay bad.safetensors
+    ends 3
+    says_in_one_line "ckv: bad.safetensors: __metadata__: backend 'cpu', device '7': no such device"
+    changed '"variant":"' '"variant":"no_such_'
+    ckv verify --replay bad.safetensors
+    ends 3
+    says_in_one_line "ckv: bad.safetensors: __metadata__: variant 'no_such_"
+    # Where the option says it, the option is named.
+    ckv verify --replay bad.safetensors --backend hip
+    ends 3
+    says_in_one_line "ckv: --backend: 'hip': switched off"
+}
+
 @test "wrong options end with 2 and one line" {
     refused 2 "--seed: '-1': wanted an integer" -- verify --seed -1
     refused 2 "--problems: '0': wanted an integer from 1" -- verify --problems 0
@@ -211,17 +316,7 @@ sums_up() {
     mv found.safetensors good.safetensors
     # Each line: what is replaced, by what, and words of the error.
     while IFS='|' read -r from to words; do
-        "$PYTHON" - "$from" "$to" <<'END'
-import struct, sys
-raw = open("good.safetensors", "rb").read()
-size = struct.unpack_from("<Q", raw)[0]
-header = raw[8:8 + size].decode().rstrip(" ")
-changed = header.replace(sys.argv[1], sys.argv[2])
-assert changed != header, sys.argv[1]
-changed = changed.encode()
-changed += b" " * (-len(changed) % 8)
-open("bad.safetensors", "wb").write(struct.pack("<Q", len(changed)) + changed + raw[8 + size:])
-END
+        changed "$from" "$to"
         ckv verify --replay bad.safetensors
         ends 3
         says_in_one_line "$words"

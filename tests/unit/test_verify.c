@@ -321,7 +321,7 @@ static void test_shrinks_to_the_defect(void **state)
     (void)state;
     for (uint64_t number = 0; number < 4; number++) {
         defect d = {.tokens = 37, .group = 2, .bf16 = 1, .window = 3, .outlier = 1, .odd = number % 2 == 1};
-        struct verify_shrink shrink = {shows, &d, 5000, 30, 0};
+        struct verify_shrink shrink = {shows, &d, 5000, 30, 0, NULL};
         struct verify_problem p, again;
         draw_defective(&p, number);
         draw_defective(&again, number);
@@ -364,7 +364,7 @@ static void test_shrinking_ends(void **state)
     (void)state;
     for (int most = 0; most < 30; most += 7) {
         defect d = {.tokens = 12, .group = 1};
-        struct verify_shrink shrink = {shows, &d, most, 30, 0};
+        struct verify_shrink shrink = {shows, &d, most, 30, 0, NULL};
         struct verify_problem p;
         draw_defective(&p, 1);
         assert_true(verify_shrink(&shrink, VERIFY_SCORE, &p));
@@ -372,6 +372,28 @@ static void test_shrinking_ends(void **state)
         assert_true(shows(&d, &p));
         verify_free(&p);
     }
+}
+
+static int asked;
+
+static int stopped_soon(void)
+{
+    return ++asked > 9;
+}
+
+/* Whoever says so ends it, and what there is by then still differs. */
+static void test_shrinking_is_stopped(void **state)
+{
+    (void)state;
+    defect d = {.tokens = 12, .group = 1};
+    struct verify_shrink shrink = {shows, &d, 5000, 30, 0, stopped_soon};
+    struct verify_problem p;
+    asked = 0;
+    draw_defective(&p, 1);
+    assert_true(verify_shrink(&shrink, VERIFY_SCORE, &p));
+    assert_in_range(shrink.tries, 1, 9);
+    assert_true(shows(&d, &p));
+    verify_free(&p);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -444,11 +466,17 @@ static void test_digest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_seed_same_problems), cmocka_unit_test(test_everything_is_drawn),
-        cmocka_unit_test(test_shared_bytes_agree),      cmocka_unit_test(test_each_difference_shows),
-        cmocka_unit_test(test_stray_bytes_show),        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_shrinks_to_the_defect),   cmocka_unit_test(test_shrinking_ends),
-        cmocka_unit_test(test_file_round_trip),         cmocka_unit_test(test_digest),
+        cmocka_unit_test(test_same_seed_same_problems),
+        cmocka_unit_test(test_everything_is_drawn),
+        cmocka_unit_test(test_shared_bytes_agree),
+        cmocka_unit_test(test_each_difference_shows),
+        cmocka_unit_test(test_stray_bytes_show),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_shrinks_to_the_defect),
+        cmocka_unit_test(test_shrinking_ends),
+        cmocka_unit_test(test_shrinking_is_stopped),
+        cmocka_unit_test(test_file_round_trip),
+        cmocka_unit_test(test_digest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
