@@ -6,21 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-/* 1: the list, separated by commas, names it.  NULL is an empty list. */
-static inline int ckv_names_hold(const char *list, const char *name)
-{
-    const size_t length = strlen(name);
-    while (list != NULL && *list != '\0') {
-        size_t item;
-        list += strspn(list, ", ");
-        item = strcspn(list, ", ");
-        if (item == length && strncmp(list, name, length) == 0)
-            return 1;
-        list += item;
-    }
-    return 0;
-}
-
 /* As in ASCII, whatever the locale. */
 static inline int ckv_lower(char c)
 {
@@ -50,6 +35,26 @@ static inline int ckv_name_has(const char *text, const char *part)
         if (*text == '\0')
             return 0;
     }
+}
+
+/* The first item from `list` on, separated by commas or blanks, with its length; NULL: none is left. */
+static inline const char *ckv_names_next(const char *list, size_t *length)
+{
+    if (list == NULL)
+        return NULL;
+    list += strspn(list, ", ");
+    *length = strcspn(list, ", ");
+    return *length == 0 ? NULL : list;
+}
+
+/* 1: the list names it, in whichever case.  NULL is an empty list. */
+static inline int ckv_names_hold(const char *list, const char *name)
+{
+    size_t length;
+    for (; (list = ckv_names_next(list, &length)) != NULL; list += length)
+        if (length == strlen(name) && ckv_name_starts(list, name))
+            return 1;
+    return 0;
 }
 
 #endif

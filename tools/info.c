@@ -5,6 +5,7 @@
 
 #include "info_tuning.h"
 #include "lib/compiler.h"
+#include "lib/names.h"
 #include "message.h"
 
 #include <jansson.h>
@@ -51,6 +52,33 @@ static bool row(const ckv_context *context, int32_t index, ckv_device_info *info
         return true;
     message_error("%s", ckv_error_detail());
     return false;
+}
+
+/* A name in CKV_DISABLE that is nobody's may be that of a module of another machine, so that the library
+ * passes it over; or it is misspelt. */
+static void warn_of_disabled(const ckv_context *context)
+{
+    size_t length;
+
+    for (const char *at = getenv("CKV_DISABLE"); (at = ckv_names_next(at, &length)) != NULL; at += length) {
+        char name[64], known[300] = "";
+        bool found = false;
+
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), at);
+        for (int32_t i = 0; i < ckv_device_count(context); i++) {
+            ckv_device_info info = {.struct_size = sizeof info};
+
+            if (ckv_device_query(context, i, &info) != CKV_OK || ckv_name_is(info.backend, "ref"))
+                continue;
+            found = found || ckv_name_is(info.backend, name);
+            if (!ckv_names_hold(known, info.backend))
+                snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", known[0] == '\0' ? "" : ", ",
+                         info.backend);
+        }
+        if (!found)
+            message_warning("CKV_DISABLE: '%s': %s, wanted some of: %s", name,
+                            ckv_name_is(name, "ref") ? "cannot be switched off" : "no such backend here", known);
+    }
 }
 
 /* "auto" where nobody asked for a backend or a device. */
@@ -169,6 +197,7 @@ int command_info(int argc, char **argv)
     /* What there is can be told all the same. */
     if (command_open(&options, &context) != CKV_OK)
         snprintf(error, sizeof error, "%s", ckv_error_detail());
+    warn_of_disabled(context);
     good = options.json ? print_json(context, &options, error) : print_table(context, &options, error);
     ckv_context_destroy(context);
     options_free(&options);

@@ -99,6 +99,22 @@ setup() {
     json 'all(x["selected"] or x["variant"] is None for x in o["backends"])'
 }
 
+@test "info warns of names in CKV_DISABLE that switch nothing off" {
+    CKV_DISABLE=CUDA,hip,opencl,cudda ckv info
+    ends 0
+    says_in_one_line "warning: CKV_DISABLE: 'cudda': no such backend here, wanted some of: cuda, hip, opencl, cpu"
+    grep -Eq '^cuda +- +no +switched off by CKV_DISABLE$' ../stdout
+    CKV_DISABLE=cuda,hip,opencl,ref ckv info --json
+    ends 0
+    says_in_one_line "warning: CKV_DISABLE: 'ref': cannot be switched off"
+    CKV_DISABLE="cuda, hip opencl,," ckv info
+    ends 0
+    [[ ! -s ../stderr ]]
+    CKV_DISABLE=cuda,hip,opencl,mine ckv evict in.safetensors -o out.safetensors
+    ends 0
+    [[ ! -s ../stderr ]]
+}
+
 @test "info lists all there is where nothing can be chosen" {
     CKV_BACKEND=nonsense ckv info
     ends 0

@@ -245,6 +245,34 @@ static void test_disabled_for_one(void **state)
     ckv_context_destroy(without);
 }
 
+/* In any case, by commas or blanks; what is no backend's name, or a part of one, does nothing. */
+static void test_disabled_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int cpu;
+    } cases[] = {{"CPU", 1},       {"Cpu,nonsense", 1}, {" , cpu ", 1}, {"nonsense cpu", 1}, {"nonsense", 0},
+                 {"cpu2,xcpu", 0}, {"cp", 0},           {",,", 0},      {"cpu:0", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ckv_context *context;
+        char text[60];
+        snprintf(text, sizeof text, "CUDA,HIP,OpenCL,%s", cases[i].text);
+        setenv("CKV_DISABLE", text, 1);
+        assert_ok(create(NULL, NULL, &context));
+        for (int32_t row = 0; row < ckv_device_count(context); row++) {
+            const ckv_device_info info = query(context, row);
+            const int off = strcmp(info.reason, "switched off by CKV_DISABLE") == 0;
+            if (strcmp(info.backend, "cpu") == 0)
+                assert_int_equal(off, cases[i].cpu);
+            else if (strcmp(info.backend, "ref") != 0)
+                assert_true(off);
+        }
+        ckv_context_destroy(context);
+    }
+    setenv("CKV_DISABLE", "cuda,hip,opencl", 1);
+}
+
 typedef struct heap {
     int64_t allocations, fail_at, live;
     int misaligned;
@@ -394,6 +422,7 @@ int main(void)
         cmocka_unit_test(test_environment),
         cmocka_unit_test(test_environment_text),
         cmocka_unit_test(test_disabled_for_one),
+        cmocka_unit_test(test_disabled_names),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_options_errors),
     };
