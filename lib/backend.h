@@ -86,8 +86,8 @@ typedef struct ckv_backend {
     void (*refusal)(char *reason, size_t size);
 
     /* Optional: settles what a context needs beside the device's number.  CKV_ERROR_INVALID_ARGUMENT:
-     * what the environment asks for and this device has not; of the kinds of devices that "auto" goes
-     * through, the next one cannot have it either. */
+     * the environment asks for what this device has not; where no other device of its kind has it,
+     * "auto" ends with that too. */
     ckv_status (*open_device)(ckv_context *context);
     void (*close_device)(ckv_context *context); /* optional: undoes it */
 

@@ -272,7 +272,8 @@ int verify_gate_run(struct verify_gate *gate)
     gate->digest = verify_digest_new();
     if (gate->digest == NULL)
         return no_memory();
-    while (status == EXIT_DONE && gate->culprit == NULL && signals_noted() == 0 && (gate->number == 0 || command_clock() < end) &&
+    while (status == EXIT_DONE && gate->culprit == NULL && signals_noted() == 0 &&
+           (gate->number == 0 || command_clock() < end) &&
            (options->problems == 0 || gate->number < options->problems)) {
         status = run_problem(gate, start, end);
         if (gate->culprit == NULL)
