@@ -77,10 +77,10 @@ static void norm_panel(const void *panel, const int16_t *values, int steps, int 
         ROW(3);
     }
     const __m128i count = _mm_cvtsi32_si128(shift);
-    add_row(sums, left0, middle0, right0, count);
-    add_row(sums + 1 * CKV_CPU_SUM_LANES, left1, middle1, right1, count);
-    add_row(sums + 2 * CKV_CPU_SUM_LANES, left2, middle2, right2, count);
-    add_row(sums + 3 * CKV_CPU_SUM_LANES, left3, middle3, right3, count);
+    add_row(sums, left0, middle0, right0, count, steps * STEP);
+    add_row(sums + 1 * CKV_CPU_SUM_LANES, left1, middle1, right1, count, steps * STEP);
+    add_row(sums + 2 * CKV_CPU_SUM_LANES, left2, middle2, right2, count, steps * STEP);
+    add_row(sums + 3 * CKV_CPU_SUM_LANES, left3, middle3, right3, count, steps * STEP);
 }
 
 const ckv_cpu_kernels ckv_cpu_kernels_avxvnni = {

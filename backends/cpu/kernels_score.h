@@ -7,7 +7,6 @@
 #include "load.h"
 
 #define MEAN_VECTORS 8
-#define WEIGHT_VECTORS 2
 
 static uint32_t load_row(float *row, const void *from, ckv_dtype dtype, int64_t stride, int64_t count)
 {
@@ -82,45 +81,48 @@ static float greatest(const float *row, int count, float start)
 }
 
 /*
- * Spec 4.3, of WEIGHT_VECTORS vectors in step: the chain of one is longer than the processor
- * looks ahead.  What is below -60 gives 0 in the end and must not overflow on the way.  What is
- * above -2^-60 counts as that, whose exponential is 1 too, so that r * r does not underflow.
+ * Spec 4.3 in two loops over as many logits as WEIGHED: all at once is a longer chain than the
+ * processor looks ahead, and has more constants than registers.  The first works out
+ * e^x = 2^n * (1 + head + tail), n in the low bits of `power`.  What is below -60 gives 0 in the
+ * end and must not overflow on the way.  What is above -2^-60 counts as that, whose exponential
+ * is 1 too, so that r * r does not underflow.
  */
-#define EACH_VECTOR for (int v = 0; v < WEIGHT_VECTORS; v++)
+#define WEIGHED 192
+#define LEAST 0x1.5ae192p-87f /* e^-60: the exponential is strictly monotone there */
 
-static inline void weigh(vf e[WEIGHT_VECTORS], vf top)
+typedef struct exponentials {
+    _Alignas(64) float power[WEIGHED], head[WEIGHED], tail[WEIGHED];
+} exponentials;
+
+static inline void expand(const float *row, int count, vf top, exponentials *e)
 {
-    const vf round = vf_set(12582912.0f), one = vf_set(1.0f);
-    vf x[WEIGHT_VECTORS], t[WEIGHT_VECTORS], rh[WEIGHT_VECTORS], rl[WEIGHT_VECTORS], r[WEIGHT_VECTORS],
-        p[WEIGHT_VECTORS], s[WEIGHT_VECTORS];
-    EACH_VECTOR x[v] = vf_sub(e[v], top);
-    EACH_VECTOR r[v] = vf_min(vf_max(x[v], vf_set(-61.0f)), vf_set(-0x1p-60f));
-    EACH_VECTOR t[v] = vf_fma(r[v], vf_set(0x1.715476p0f), round);
-    EACH_VECTOR rl[v] = vf_sub(t[v], round);
-    EACH_VECTOR rh[v] = vf_fma(rl[v], vf_set(-0x1.62e4p-1f), r[v]);
-    EACH_VECTOR rl[v] = vf_mul(rl[v], vf_set(-0x1.7f7d1cp-20f));
-    EACH_VECTOR r[v] = vf_add(rh[v], rl[v]);
-    EACH_VECTOR p[v] = vf_fma(vf_set(0x1.6a243ap-10f), r[v], vf_set(0x1.1239ep-7f));
-    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.5558f2p-5f));
-    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.555492p-3f));
-    EACH_VECTOR p[v] = vf_fma(p[v], r[v], vf_set(0x1.fffffcp-2f));
-    EACH_VECTOR p[v] = vf_fma(p[v], vf_mul(r[v], r[v]), rl[v]);
-    EACH_VECTOR s[v] = vf_add(one, rh[v]);
-    EACH_VECTOR rh[v] = vf_sub(rh[v], vf_sub(s[v], one));
-    EACH_VECTOR s[v] = vf_add_exponent(vf_add(s[v], vf_add(rh[v], p[v])), t[v]);
-    EACH_VECTOR e[v] = vf_zero_where_less(x[v], -60.0f, s[v]);
+    const vf round = vf_set(12582912.0f);
+    for (int i = 0; i < count; i += LANES) {
+        vf x = vf_min(vf_max(vf_sub(vf_load(row + i), top), vf_set(-61.0f)), vf_set(-0x1p-60f));
+        vf t = vf_fma(x, vf_set(0x1.715476p0f), round);
+        vf n = vf_sub(t, round);
+        vf rh = vf_fma(n, vf_set(-0x1.62e4p-1f), x);
+        vf rl = vf_mul(n, vf_set(-0x1.7f7d1cp-20f));
+        vf r = vf_add(rh, rl);
+        vf p = vf_fma(vf_set(0x1.6a243ap-10f), r, vf_set(0x1.1239ep-7f));
+        p = vf_fma(p, r, vf_set(0x1.5558f2p-5f));
+        p = vf_fma(p, r, vf_set(0x1.555492p-3f));
+        p = vf_fma(p, r, vf_set(0x1.fffffcp-2f));
+        vf_store(e->power + i, t);
+        vf_store(e->head + i, rh);
+        vf_store(e->tail + i, vf_fma(p, vf_mul(r, r), rl));
+    }
 }
 
 /*
  * Sums of rne(e * 2^40), e in [0, 1], in two words a lane.  e + 96 rounds e to a multiple of
  * 2^-17, up to 2^17 of them, which are in the low bits of the float's word.  What that leaves is
- * exact and at most 2^-18 in size; times 2^40 and rounded beside 1.5 * 2^23 it is an integer of at
- * most 2^22 in the low bits of that word.  (The rounding of the whole is the rounding of this
- * part, since the other is an even integer.)  MOST terms in a lane cannot overflow.
+ * at most 2^-18 in size; times 2^40 and rounded beside 1.5 * 2^23 it is an integer of at most
+ * 2^22 in the low bits of that word.  (The rounding of the whole is the rounding of this part,
+ * since the other is an even integer; and all but that rounding is exact.)
  */
 #define UPPER 96.0f
 #define LOWER 12582912.0f
-#define MOST 256
 
 typedef struct weight_sum {
     vu upper, lower;
@@ -129,14 +131,15 @@ typedef struct weight_sum {
 static inline void weight_add(weight_sum *sum, vf e)
 {
     vf upper = vf_add(e, vf_set(UPPER));
-    vf rest = vf_sub(e, vf_sub(upper, vf_set(UPPER)));
+    vf lower = vf_fma(vf_sub(upper, vf_set(UPPER)), vf_set(-0x1p40f), vf_set(LOWER));
     sum->upper = vu_add(sum->upper, upper);
-    sum->lower = vu_add(sum->lower, vf_fma(rest, vf_set(0x1p40f), vf_set(LOWER)));
+    sum->lower = vu_add(sum->lower, vf_fma(e, vf_set(0x1p40f), lower));
 }
 
-/* Of `terms` terms in each lane. */
+/* Of `terms` terms in each lane: few enough that none overflows. */
 static int64_t weight_total(const weight_sum *sum, uint32_t terms)
 {
+    _Static_assert(WEIGHED / LANES <= 256, "each adds 2^22 at most to 2^31");
     uint32_t upper[LANES], lower[LANES];
     int64_t total = 0;
     vu_store(upper, sum->upper);
@@ -147,34 +150,36 @@ static int64_t weight_total(const weight_sum *sum, uint32_t terms)
     return total;
 }
 
-/* Of a multiple of WEIGHT_VECTORS * LANES logits, at most MOST * LANES. */
-static int64_t weights_in_step(float *row, int count, vf top)
+/* Of a multiple of LANES logits, at most WEIGHED. */
+static int64_t weigh(float *row, int count, float top)
 {
+    const vf one = vf_set(1.0f);
     weight_sum sum = {vu_zero(), vu_zero()};
-    vf e[WEIGHT_VECTORS];
-    for (int i = 0; i < count; i += WEIGHT_VECTORS * LANES) {
-        EACH_VECTOR e[v] = vf_load(row + i + v * LANES);
-        weigh(e, top);
-        EACH_VECTOR vf_store(row + i + v * LANES, e[v]);
-        EACH_VECTOR weight_add(&sum, e[v]);
+    exponentials parts;
+    expand(row, count, vf_set(top), &parts);
+    for (int i = 0; i < count; i += LANES) {
+        vf head = vf_load(parts.head + i), s = vf_add(one, head), c = vf_sub(head, vf_sub(s, one));
+        vf e = vf_add_exponent(vf_add(s, vf_add(c, vf_load(parts.tail + i))), vf_load(parts.power + i));
+        e = vf_zero_where_less(e, LEAST, e);
+        vf_store(row + i, e);
+        weight_add(&sum, e);
     }
     return weight_total(&sum, (uint32_t)(count / LANES));
 }
 
 static int64_t weights(float *row, int count, float top)
 {
-    enum { step = WEIGHT_VECTORS * LANES };
-    int i = 0;
     int64_t sum = 0;
-    for (int left; (left = (count - i) / step * step) > 0; i += left) {
-        left = left < MOST * LANES ? left : MOST * LANES;
-        sum += weights_in_step(row + i, left, vf_set(top));
+    int i = 0;
+    for (int left; (left = (count - i) / LANES * LANES) > 0; i += left) {
+        left = left < WEIGHED ? left : WEIGHED;
+        sum += weigh(row + i, left, top);
     }
     if (i < count) {
-        float lane[step];
-        for (int v = 0; v < step; v++) /* what is below every logit (spec 8) weighs nothing */
+        float lane[LANES];
+        for (int v = 0; v < LANES; v++) /* what is below every logit (spec 8) weighs nothing */
             lane[v] = v < count - i ? row[i + v] : -0x1p120f;
-        sum += weights_in_step(lane, step, vf_set(top));
+        sum += weigh(lane, LANES, top);
         memcpy(row + i, lane, (size_t)(count - i) * sizeof *lane);
     }
     return sum;

@@ -17,7 +17,7 @@
 
 #define LOWEST -0x1p120f /* below every logit (spec 8) */
 #define BLOCK 192 /* keys in a work item: a multiple of every key_tile, and not of 256: rows are that far apart */
-#define WAVE_BYTES (2 << 20) /* a wave may use this much for each worker, or 48 bytes for each (KV head, key) */
+#define WAVE_BYTES (2 << 20) /* a wave may use this much for each worker, or 64 bytes for each (KV head, key) */
 
 static int64_t round_up(int64_t x, int64_t step)
 {
@@ -36,7 +36,7 @@ static shape shape_of(const ckv_plan *plan)
 {
     shape s;
     int64_t tile = ckv_cpu_kernels_of(plan)->query_rows;
-    int64_t by_keys = 12 * (int64_t)plan->kv_heads;
+    int64_t by_keys = 16 * (int64_t)plan->kv_heads;
     int64_t by_workers = (int64_t)WAVE_BYTES * plan->context->threads / (4 * (plan->tokens + plan->head_dim));
     s.blocks = (plan->tokens + BLOCK - 1) / BLOCK;
     s.rows = plan->group * plan->window;
@@ -157,21 +157,26 @@ static int visible(const job *j, int64_t block, int64_t i)
     return seen <= 0 ? 0 : seen < BLOCK ? (int)seen : BLOCK;
 }
 
-/* Asks for keys [from, to), while others are worked on: memory is too far away to wait
- * for it. */
-static void prefetch_keys(const job *j, int64_t from, int64_t to)
+/* Bytes of a key that are worth asking for ahead: 0 where elements are apart. */
+static int64_t key_bytes(const ckv_tensor *key)
+{
+    int64_t size = (int64_t)ckv_dtype_size(key->dtype);
+    return key->stride[2] == size ? key->shape[2] * size : 0;
+}
+
+/* Asks for `count` keys, while others are worked on: memory is too far away to wait for it. */
+static void prefetch_keys(const job *j, int64_t from, int64_t count, int64_t bytes)
 {
 #ifdef __GNUC__
-    const ckv_tensor *key = j->key;
-    if (key->stride[2] != (int64_t)ckv_dtype_size(key->dtype))
-        return;
-    for (; from < to && from < key->shape[1]; from++)
-        for (int64_t at = 0; at < key->shape[2] * key->stride[2]; at += 64)
-            __builtin_prefetch((const char *)ckv_at(key, j->kv_head, from, 0) + at);
+    int64_t end = from + count < j->key->shape[1] ? from + count : j->key->shape[1];
+    for (; from < end; from++)
+        for (int64_t at = 0; at < bytes; at += 64)
+            __builtin_prefetch((const char *)ckv_at(j->key, j->kv_head, from, 0) + at);
 #else
     (void)j;
     (void)from;
-    (void)to;
+    (void)count;
+    (void)bytes;
 #endif
 }
 
@@ -193,6 +198,8 @@ static void first_pass(const void *argument, int64_t block, int32_t worker)
     float *rows = keys + CKV_CPU_KEYS_MAX * round_up(plan->head_dim, 8);
     float *tops = rows + CKV_CPU_KEYS_MAX * round_up(plan->head_dim, 8);
     float *logits = j->logits + block * room * BLOCK;
+    /* The next tile's keys are asked for a few at a time. */
+    int64_t ahead = (width * tile + room - 1) / room, bytes = key_bytes(j->key);
     uint32_t bad = 0;
     for (int64_t i = 0; i < room * CKV_CPU_TOP_LANES; i++)
         tops[i] = LOWEST;
@@ -200,9 +207,9 @@ static void first_pass(const void *argument, int64_t block, int32_t worker)
         int64_t token = block * BLOCK + at, left = plan->tokens - token;
         bad |= kernels->load_keys(keys, ckv_at(j->key, j->kv_head, token, 0), j->key->dtype, j->key->stride[1],
                                   j->key->stride[2], left < width ? (int)left : (int)width, plan->head_dim, rows);
-        for (int64_t i = 0; i < room; i += tile) {
-            /* The next tile's, a few lines at a time. */
-            prefetch_keys(j, token + width * (room + i) / room, token + width * (room + i + tile) / room);
+        int64_t next = token + width, end = next + width;
+        for (int64_t i = 0; i < room; i += tile, next += ahead) {
+            prefetch_keys(j, next, next + ahead < end ? ahead : end - next, bytes);
             kernels->logits(j->queries + i * plan->head_dim, keys, plan->head_dim, logits + i * BLOCK + at, BLOCK,
                             tops + i * CKV_CPU_TOP_LANES);
         }
@@ -304,23 +311,20 @@ static void pool_pass(const void *argument, int64_t block, int32_t worker)
 static void take_tops(const job *j)
 {
     int64_t room = j->shape.wave_room;
-    for (int64_t i = 0; i < j->count; i++) {
-        j->scales[i] = j->tops[i];
-        for (int64_t b = 1; b < j->shape.blocks; b++)
-            if (j->tops[b * room + i] > j->scales[i])
-                j->scales[i] = j->tops[b * room + i];
-    }
+    memcpy(j->scales, j->tops, (size_t)j->count * sizeof *j->scales);
+    for (int64_t b = 1; b < j->shape.blocks; b++)
+        for (int64_t i = 0; i < j->count; i++)
+            j->scales[i] = j->tops[b * room + i] > j->scales[i] ? j->tops[b * room + i] : j->scales[i];
 }
 
 static void take_sums(const job *j)
 {
     int64_t room = j->shape.wave_room;
-    for (int64_t i = 0; i < j->count; i++) {
-        int64_t sum = 0;
-        for (int64_t b = 0; b < j->shape.blocks; b++)
-            sum += j->sums[b * room + i];
-        j->scales[i] = ckv_inverse(sum) * j->plan->window_inverse;
-    }
+    for (int64_t b = 1; b < j->shape.blocks; b++)
+        for (int64_t i = 0; i < j->count; i++)
+            j->sums[i] += j->sums[b * room + i];
+    for (int64_t i = 0; i < j->count; i++)
+        j->scales[i] = ckv_inverse(j->sums[i]) * j->plan->window_inverse;
 }
 
 /* The head that a wave leaves unfinished is the first of the next. */

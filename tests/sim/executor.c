@@ -18,15 +18,10 @@
 #define SIM_VALGRIND 1
 #endif
 #endif
-/* What LOCAL_ARRAY puts there, of all kernels of this object; weak, since an object
- * may have no such kernel. */
-extern unsigned char __start_ckv_local[] __attribute__((weak, visibility("hidden")));
-extern unsigned char __stop_ckv_local[] __attribute__((weak, visibility("hidden")));
-
 #define STACK ((size_t)128 << 10)
 #define PAGE ((size_t)4096)
 
-#define GUARDS 16 /* arrays of one kernel */
+#define ARRAYS 16 /* of one kernel */
 #define GUARD_BYTE 0xa5
 
 enum state { READY, AT_BARRIER, IN_COLLECTIVE, FINISHED };
@@ -40,11 +35,11 @@ typedef struct work_item {
     int lanes, bytes;
 } work_item;
 
-typedef struct guard {
+typedef struct shared_array {
     unsigned char *memory;
-    size_t bytes;
-    const char *name; /* of the array before it */
-} guard;
+    size_t bytes, guard;
+    const char *name;
+} shared_array;
 
 /* One launch at a time: the kernels' shared memory is static. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -55,8 +50,8 @@ static struct executor {
     uint32_t ready[CKV_SIM_MAX_GROUP], ready_count;
     uint32_t current, finished, size, lanes, group[3];
     uint64_t random;
-    guard guards[GUARDS];
-    int guard_count; /* of the group that runs */
+    shared_array arrays[ARRAYS];
+    int array_count; /* of the group that runs */
     void (*item)(void *argument);
     void *argument;
 } x;
@@ -106,26 +101,31 @@ void ckv_sim_barrier(int line)
 }
 
 /* The group's first item to come here sets them up, before any has written. */
-void ckv_sim_guard(void *memory, size_t bytes, const char *name)
+void ckv_sim_share(void *memory, size_t bytes, size_t guard, const char *name)
 {
-    for (int i = 0; i < x.guard_count; i++)
-        if (x.guards[i].memory == memory)
+    for (int i = 0; i < x.array_count; i++)
+        if (x.arrays[i].memory == memory)
             return;
-    if (x.guard_count == GUARDS)
+    if (x.array_count == ARRAYS)
         abort();
-    x.guards[x.guard_count++] = (guard){memory, bytes, name};
-    memset(memory, GUARD_BYTE, bytes);
+    x.arrays[x.array_count++] = (shared_array){memory, bytes, guard, name};
+    ckv_sim_forget(memory, bytes, ckv_sim_next(&x.random));
+    memset((unsigned char *)memory + bytes, GUARD_BYTE, guard);
 }
 
 static int check_guards(char *message, size_t size)
 {
-    for (int i = 0; i < x.guard_count; i++)
-        for (size_t at = 0; at < x.guards[i].bytes; at++)
-            if (x.guards[i].memory[at] != GUARD_BYTE) {
-                snprintf(message, size, "group %u,%u wrote %zu bytes behind the end of %s", (unsigned)x.group[0],
-                         (unsigned)x.group[1], at, x.guards[i].name);
-                return -1;
-            }
+    for (int i = 0; i < x.array_count; i++) {
+        const unsigned char *guard = x.arrays[i].memory + x.arrays[i].bytes;
+        size_t at = 0;
+        if (guard[0] == GUARD_BYTE && memcmp(guard, guard + 1, x.arrays[i].guard - 1) == 0)
+            continue;
+        while (guard[at] == GUARD_BYTE)
+            at++;
+        snprintf(message, size, "group %u,%u wrote %zu bytes behind the end of %s", (unsigned)x.group[0],
+                 (unsigned)x.group[1], at, x.arrays[i].name);
+        return -1;
+    }
     return 0;
 }
 
@@ -229,7 +229,7 @@ static int open_barrier(char *message, size_t size)
 static int run_group(char *message, size_t size)
 {
     x.ready_count = x.finished = 0;
-    x.guard_count = 0;
+    x.array_count = 0;
     for (uint32_t i = 0; i < x.size; i++) {
         ckv_fiber_prepare(&x.items[i].fiber, x.stacks + i * (STACK + PAGE) + PAGE, STACK, start);
         x.items[i].line = 0;
@@ -266,7 +266,6 @@ static int make_stacks(void)
 
 static int run_groups(const ckv_sim_grid *grid, char *message, size_t size)
 {
-    const size_t local = __start_ckv_local == NULL ? 0 : (size_t)(__stop_ckv_local - __start_ckv_local);
     const uint64_t count = (uint64_t)grid->groups[0] * grid->groups[1] * grid->groups[2];
     if (grid->group_size == 0 || grid->group_size > CKV_SIM_MAX_GROUP || count == 0 || count > UINT32_MAX ||
         make_stacks() != 0) {
@@ -291,8 +290,6 @@ static int run_groups(const ckv_sim_grid *grid, char *message, size_t size)
         x.group[0] = order[i] % grid->groups[0];
         x.group[1] = order[i] / grid->groups[0] % grid->groups[1];
         x.group[2] = order[i] / grid->groups[0] / grid->groups[1];
-        if (local > 0)
-            ckv_sim_forget(__start_ckv_local, local, ckv_sim_next(&x.random));
         status = run_group(message, size);
     }
     free(order);

@@ -32,8 +32,9 @@ int32_t ckv_sim_local_id(void);
 int32_t ckv_sim_group_id(int32_t dimension);
 uint32_t ckv_sim_lanes(void);
 void ckv_sim_barrier(int line);
-/* The `bytes` behind an array that a group shares: no item may write there. */
-void ckv_sim_guard(void *guard, size_t bytes, const char *name);
+/* An array that a group shares, of which nothing is written yet; no item may write to the
+ * `guard` bytes behind it.  Each item that comes to it says so. */
+void ckv_sim_share(void *memory, size_t bytes, size_t guard, const char *name);
 
 /* What all lanes of a warp do together: each brings `data`, the last to arrive runs
  * `function` over all of them by lane number, and then they go on.  A warp is `lanes`

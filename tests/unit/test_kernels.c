@@ -3,7 +3,10 @@
  * tiles, on views of every kind, with 1, 2, 3 and 7 threads: byte for byte. */
 #include "unit.h"
 
+#include <math.h>
+
 #include "backends/cpu/kernels.h"
+#include "backends/ref/ref.h"
 #include "hostile.h"
 #include "outcome.h"
 
@@ -57,6 +60,52 @@ static void test_comparison_can_fail(void **state)
         }
 }
 
+/* The weight of a logit (spec 4.3) that is `x` above the greatest. */
+static float weight_of(float x)
+{
+    return x < -60.0f ? 0.0f : x > -0x1p-26f ? 1.0f : ckv_ref_exp(x);
+}
+
+/* Weights and their sums where the rule changes, float by float, and in between; rows of every
+ * length up to some, beyond one go of the kernels. */
+static void test_weights(void **state)
+{
+    enum { most = 3 * 192 + 5, near = 40 };
+    static const float edges[] = {-60.0f, -61.0f, -0x1p-26f, -0x1p-60f, -88.0f, -127.0f, -0x1p-126f};
+    const float greatest[] = {0.0f, 0.5f, -3.0f, 0x1p30f};
+    float x[most], row[most];
+    (void)state;
+    for (int e = 0, at = 0; e < (int)(sizeof edges / sizeof *edges); e++) {
+        float above = edges[e], below = edges[e];
+        for (int i = 0; i < near && at < most; i++, above = nextafterf(above, 0.0f)) {
+            x[at++] = above;
+            x[at++] = below = nextafterf(below, -1e9f);
+        }
+        for (; e + 1 == (int)(sizeof edges / sizeof *edges) && at < most; at++)
+            x[at] = at % 2 == 0 ? -(float)(at % 31) * 0.37f : -0x1p80f;
+    }
+    for (int k = 0; ckv_cpu_kernels_list[k] != NULL; k++) {
+        const ckv_cpu_kernels *kernels = ckv_cpu_kernels_list[k];
+        if (!kernels->usable())
+            continue;
+        for (int g = 0; g < 4; g++)
+            for (int count = 1; count <= most; count += count < 70 ? 1 : 61) {
+                int64_t sum = 0, got;
+                for (int i = 0; i < count; i++)
+                    row[i] = greatest[g] + x[(i * 7 + count) % most];
+                got = kernels->weights(row, count, greatest[g]);
+                for (int i = 0; i < count; i++) {
+                    float want = weight_of(greatest[g] + x[(i * 7 + count) % most] - greatest[g]);
+                    sum += (int64_t)nearbyint(ldexp((double)want, 40));
+                    if (test_bits(want) != test_bits(row[i]))
+                        fail_msg("%s: weight of %a above %a is %a, not %a", kernels->isa,
+                                 (double)x[(i * 7 + count) % most], (double)greatest[g], (double)row[i], (double)want);
+                }
+                assert_int_equal(got, sum);
+            }
+    }
+}
+
 /* Every problem has a name of its own kind, and some thing at stake. */
 static void test_problems_are_many(void **state)
 {
@@ -93,9 +142,8 @@ static void test_tables_are_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile_problems),
-        cmocka_unit_test(test_comparison_can_fail),
-        cmocka_unit_test(test_problems_are_many),
+        cmocka_unit_test(test_hostile_problems), cmocka_unit_test(test_comparison_can_fail),
+        cmocka_unit_test(test_weights),          cmocka_unit_test(test_problems_are_many),
         cmocka_unit_test(test_tables_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

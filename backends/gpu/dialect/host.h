@@ -17,14 +17,14 @@ typedef uint64_t u64;
 typedef int64_t i64;
 typedef float f32;
 
-/* Groups run one after another, so that a group's memory is simply static; in a
- * section of its own, which the executor fills anew for each group.  Behind each array is
- * a guard, so that a write beyond its end is found. */
+/* Groups run one after another, so that a group's memory is simply static; the executor fills
+ * it anew for each group.  Behind each array is a guard, so that a write beyond its end is
+ * found. */
 #define GLOBAL
 #define LOCAL
 #define LOCAL_ARRAY(type, name, count)                                                                                 \
-    static __attribute__((section("ckv_local"), aligned(16))) type name[(count) + LOCAL_GUARD / sizeof(type)];         \
-    ckv_sim_guard(name + (count), LOCAL_GUARD, #name)
+    static __attribute__((aligned(16))) type name[(count) + LOCAL_GUARD / sizeof(type)];                               \
+    ckv_sim_share(name, (count) * sizeof(type), LOCAL_GUARD, #name)
 #define LOCAL_GUARD 4096
 #define FUNCTION static inline __attribute__((unused))
 #define KERNEL(name, group) void name
@@ -33,7 +33,7 @@ typedef float f32;
 extern i32 ckv_sim_local_id(void);
 extern i32 ckv_sim_group_id(i32 d);
 extern void ckv_sim_barrier(int line);
-extern void ckv_sim_guard(void *guard, size_t bytes, const char *name);
+extern void ckv_sim_share(void *memory, size_t bytes, size_t guard, const char *name);
 
 #define local_id() ckv_sim_local_id()
 #define group_id(d) ckv_sim_group_id(d)
