@@ -84,32 +84,15 @@ static void quantize(const job *j, int64_t head, int64_t rows, const scratch *s)
                                        s->q + i / tile * tile_size + i % tile * step);
 }
 
-/* Asks for `size` bytes: most of W_O is further away than the second cache. */
-static void prefetch(const char *at, int64_t size)
-{
-#ifdef __GNUC__
-    for (int64_t byte = 0; byte < size; byte += 64)
-        __builtin_prefetch(at + byte);
-#else
-    (void)at;
-    (void)size;
-#endif
-}
-
 static void multiply(const job *j, int64_t head, int64_t rows, const scratch *s)
 {
     int32_t step = j->kernels->norm_step, tile = j->kernels->norm_rows, steps = j->panels.steps;
     int64_t panel_size = (int64_t)steps * j->kernels->norm_columns * step * j->kernels->norm_weight_size;
-    int64_t tiles = (rows + tile - 1) / tile, share = (panel_size + tiles - 1) / tiles;
     memset(s->sums, 0, (size_t)block_of(j->plan) * CKV_CPU_SUM_LANES * sizeof *s->sums);
-    for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++) {
-        const char *panel = j->panels.weights + p * panel_size, *next = panel + panel_size;
-        for (int64_t i = 0; i < tiles; i++) { /* each tile asks for its share of the next panel */
-            prefetch(next + i * share, p + 1 < j->panels.first[head + 1] ? share : 0);
-            j->kernels->norm_panel(panel, s->q + i * tile * steps * step, steps, j->panels.shifts[p],
-                                   s->sums + i * tile * CKV_CPU_SUM_LANES);
-        }
-    }
+    for (int64_t p = j->panels.first[head]; p < j->panels.first[head + 1]; p++)
+        for (int64_t i = 0; i < rows; i += tile)
+            j->kernels->norm_panel(j->panels.weights + p * panel_size, s->q + i * steps * step, steps,
+                                   j->panels.shifts[p], s->sums + i * CKV_CPU_SUM_LANES);
 }
 
 /* Spec 5.3 and the sum of 5.4. */
