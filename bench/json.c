@@ -79,14 +79,15 @@ static bool finish(json_t *line, bool good)
 
 /* ------------------------------------------------------------------ lines */
 
+static const char *const limit_names[BOUNDS] = {"fma", "integer", "read", "copy"};
+
 static bool print_limit(const struct show *show, enum bound bound, int32_t threads, const struct limit *limit)
 {
-    static const char *const names[BOUNDS] = {"fma", "integer", "read", "copy"};
     bool counts_macs = bound == BOUND_FMA || bound == BOUND_INTEGER;
     json_t *line = json_object();
 
     return finish(line,
-                  put_context(line, show, "limit") && put(line, "limit", json_string(names[bound])) &&
+                  put_context(line, show, "limit") && put(line, "limit", json_string(limit_names[bound])) &&
                       put(line, "instruction", json_string(limits_method(show->limits, bound))) &&
                       put(line, "limit_threads", json_integer(threads)) && put(line, "rate", number(limit->rate)) &&
                       put(line, "unit", json_string(counts_macs ? "MAC/s" : "B/s")) && put_times(line, &limit->times));
@@ -105,6 +106,20 @@ bool json_begin(const struct show *show)
     return good;
 }
 
+/* Those that the layer's floor is made of. */
+static json_t *layer_limits(const struct show *show, const struct row *row)
+{
+    json_t *rates = row->stage == BENCH_LAYER && show->limits != NULL ? json_object() : json_null();
+    bool good = rates != NULL;
+
+    for (int bound = 0; good && json_is_object(rates) && bound < BOUND_COPY; bound++)
+        good = put(rates, limit_names[bound], number(row->rates[bound]));
+    if (good)
+        return rates;
+    json_decref(rates);
+    return NULL;
+}
+
 static bool put_work(json_t *line, const struct show *show, const struct row *row, enum bound bound, double floor,
                      const struct times *times)
 {
@@ -118,8 +133,7 @@ static bool put_work(json_t *line, const struct show *show, const struct row *ro
            put(line, "rate", row->stage == BENCH_LAYER ? json_null() : number(amount / times->median)) &&
            put(line, "unit", json_string(counts_macs ? "MAC/s" : "B/s")) &&
            put(line, "limit", text_or_null(bounded ? name : NULL)) &&
-           put(line, "limit_rate",
-               bounded && row->stage != BENCH_LAYER ? number(show->limits->all[bound].rate) : json_null()) &&
+           put(line, "limit_rate", bounded && row->stage != BENCH_LAYER ? number(row->rates[bound]) : json_null()) &&
            put(line, "floor", bounded ? number(floor) : json_null()) &&
            put(line, "share", bounded ? number(floor / times->median) : json_null());
 }
@@ -141,7 +155,7 @@ static bool print_peer(const struct show *show, const struct bench_case *about, 
     if (row->peer == NULL)
         return finish(line, good && put(line, "missing", text_or_null(row->peer_reason)));
     return finish(line, good && put_times(line, &row->peer_times) &&
-                            put_work(line, show, row, bound, show_floor(show->limits, &work), &row->peer_times));
+                            put_work(line, show, row, bound, show_floor(row->rates, &work), &row->peer_times));
 }
 
 bool json_row(const struct show *show, const struct bench_case *about, const struct row *row)
@@ -150,7 +164,8 @@ bool json_row(const struct show *show, const struct bench_case *about, const str
     bool good = put_context(line, show, "stage") && put_case(line, about) && put_policy(line, about) &&
                 put(line, "stage", json_string(bench_stages[row->stage])) &&
                 put(line, "implementation", json_string("ckv")) && put_times(line, &row->times) &&
-                put_work(line, show, row, row->work.bound, row->floor, &row->times);
+                put_work(line, show, row, row->work.bound, row->floor, &row->times) &&
+                put(line, "limit_rates", layer_limits(show, row));
 
     if (good && row->peer != NULL)
         good = put(line, "peer", json_string(row->peer)) && put(line, "peer_median", number(row->peer_times.median)) &&

@@ -10,21 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SECONDS 20e-3 /* of one repeat */
+#define QUICK_SECONDS 5e-3
 #define LEAST_BYTES ((size_t)128 << 20) /* and four times the last cache, where that is known */
-
-/* One repeat of one limit. */
-struct loop {
-    const struct limits *limits;
-    enum bound bound;
-    int32_t threads;
-    int64_t rounds; /* of each thread */
-};
 
 static volatile uint64_t sink;
 
 static void work_loop(void *argument, int64_t item, int32_t worker)
 {
-    const struct loop *loop = argument;
+    const struct limits_loop *loop = argument;
     const struct limits *limits = loop->limits;
     size_t share = limits->bytes / (size_t)loop->threads / 64 * 64, words = share / sizeof *limits->from;
     size_t start = (size_t)item * words;
@@ -48,13 +42,13 @@ static void work_loop(void *argument, int64_t item, int32_t worker)
 
 static bool run_loop(void *argument)
 {
-    struct loop *loop = argument;
+    struct limits_loop *loop = argument;
 
     threads_run(loop->threads, loop->threads, work_loop, loop);
     return true;
 }
 
-static double amount_of(const struct loop *loop)
+static double amount_of(const struct limits_loop *loop)
 {
     const struct isa *isa = loop->limits->isa;
     double bytes = (double)(loop->limits->bytes / (size_t)loop->threads / 64 * 64) * loop->threads;
@@ -72,7 +66,7 @@ static double amount_of(const struct loop *loop)
 }
 
 /* Rounds that take so many seconds on one thread. */
-static int64_t rounds_for(struct loop loop, double seconds)
+static int64_t rounds_for(struct limits_loop loop, double seconds)
 {
     double taken = 0;
 
@@ -91,10 +85,10 @@ static int64_t rounds_for(struct loop loop, double seconds)
 static bool measure(const struct limits *limits, enum bound bound, int32_t threads, bool quick, struct limit *limit)
 {
     const struct effort effort = {quick ? 5 : 12, 0, quick ? 0.1 : 1};
-    struct loop loop = {limits, bound, threads, 0};
+    struct limits_loop loop = {limits, bound, threads, 0};
     struct timed timed = {.run = run_loop, .argument = &loop};
 
-    loop.rounds = rounds_for(loop, quick ? 5e-3 : 20e-3);
+    loop.rounds = rounds_for(loop, quick ? QUICK_SECONDS : SECONDS);
     if (!timing_measure(&timed, 1, &effort))
         return false;
     limit->times = timed.times;
@@ -145,6 +139,18 @@ bool limits_measure(struct limits *limits, const struct isa *isa, int32_t thread
     return good;
 }
 
+void limits_turn(const struct limits *limits, enum bound bound, struct limits_loop *loop, struct timed *item)
+{
+    *loop = (struct limits_loop){limits, bound, limits->threads, 0};
+    loop->rounds = rounds_for(*loop, SECONDS);
+    *item = (struct timed){.run = run_loop, .argument = loop};
+}
+
+double limits_rate(const struct limits_loop *loop, const struct times *times)
+{
+    return amount_of(loop) / times->median;
+}
+
 void limits_close(struct limits *limits)
 {
     free(limits->from);
@@ -155,7 +161,7 @@ void limits_close(struct limits *limits)
 void limits_clear_caches(const void *argument)
 {
     const struct limits *limits = argument;
-    struct loop loop = {limits, BOUND_READ, limits->threads, 1};
+    struct limits_loop loop = {limits, BOUND_READ, limits->threads, 1};
 
     run_loop(&loop);
 }

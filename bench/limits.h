@@ -25,6 +25,14 @@ struct limits {
     uint64_t *from, *to;
 };
 
+/* One limit as an item of timing_measure. */
+struct limits_loop {
+    const struct limits *limits;
+    enum bound bound;
+    int32_t threads;
+    int64_t rounds; /* of each thread */
+};
+
 /* What the bound's unit is called, and where its limit comes from. */
 const char *limits_unit(enum bound bound);                                /* "GMAC/s" or "GB/s" */
 const char *limits_name(const struct limits *limits, enum bound bound);   /* "memory copy" */
@@ -34,6 +42,13 @@ const char *limits_method(const struct limits *limits, enum bound bound); /* "me
  * close in any case. */
 bool limits_measure(struct limits *limits, const struct isa *isa, int32_t threads, bool quick);
 void limits_close(struct limits *limits);
+
+/* The limit of all threads, to take turns with what it limits: the machine's pace changes
+ * from minute to minute.  The item runs `loop`, which must last as long. */
+void limits_turn(const struct limits *limits, enum bound bound, struct limits_loop *loop, struct timed *item);
+
+/* What came of it: multiply-adds or bytes a second, of the median turn. */
+double limits_rate(const struct limits_loop *loop, const struct times *times);
 
 /* Fills the caches with something else, so that what is timed next comes from memory.  The
  * argument is the struct limits. */

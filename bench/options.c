@@ -131,7 +131,8 @@ static const struct argp_option bench_table[] = {
     {0, 0, 0, 0, "How:", 2},
     {"backend", KEY_BACKEND, "NAME[:DEVICE]", 0, "What computes; `ckv info' lists the choices (default auto)", 2},
     {"threads", KEY_THREADS, "N", 0, "At most N threads (default: CKV_NUM_THREADS, else what OpenMP takes)", 2},
-    {"repeats", KEY_REPEATS, "N", 0, "At least N runs each (default 5), unless they take longer than 4 seconds", 2},
+    {"repeats", KEY_REPEATS, "N", 0,
+     "At least N runs each (default 5), unless they take longer than 4 seconds, or 16 with --targets", 2},
     {"min-time", KEY_MIN_TIME, "SECONDS", 0, "At least so long each (default 0.3)", 2},
     {"quick", KEY_QUICK, 0, 0, "Fewer runs and less memory; 4K tokens where --tokens does not say otherwise", 2},
     {"no-peers", KEY_NO_PEERS, 0, 0, "Leave out what others offer for the same", 2},
@@ -191,7 +192,7 @@ static error_t settle(struct given *given)
         options->effort.repeats = options->quick ? 3 : 5;
     if (!given->min_time)
         options->effort.least = options->quick ? 0.02 : 0.3;
-    options->effort.most = options->quick ? 0.5 : 4;
+    options->effort.most = options->quick ? 0.5 : options->targets ? 16 : 4;
     if (options->effort.most < options->effort.least)
         options->effort.most = options->effort.least;
     return 0;

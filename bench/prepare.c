@@ -82,9 +82,9 @@ bool prepare_stages(struct prepared *prepared, const ckv_ratio *keep, struct sta
 
 /* ------------------------------------------------------------------ one stage */
 
-static double floor_of(const struct prepared *prepared, const struct stages *stages, enum bench_stage stage)
+static double floor_of(const struct prepared *prepared, const struct stages *stages, enum bench_stage stage,
+                       const double rates[BOUNDS])
 {
-    const struct bench *bench = prepared->bench;
     const ckv_plan_info *info = &stages->chosen.info;
     double sum = 0;
 
@@ -92,9 +92,17 @@ static double floor_of(const struct prepared *prepared, const struct stages *sta
         struct work work = work_of((enum bench_stage)part, &prepared->subject.layer, info->window, info->budget);
 
         if (part == (int)stage || (stage == BENCH_LAYER && part <= BENCH_SELECT))
-            sum += show_floor(bench->has_limits ? &bench->limits : NULL, &work);
+            sum += show_floor(rates, &work);
     }
     return sum;
+}
+
+/* Limits take turns with what they limit; the layer's are those of score and norm. */
+static size_t bounds_of(enum bench_stage stage, const struct work *work, enum bound bounds[2])
+{
+    bounds[0] = stage == BENCH_LAYER ? BOUND_FMA : work->bound;
+    bounds[1] = BOUND_INTEGER;
+    return stage == BENCH_LAYER ? 2 : 1;
 }
 
 bool bench_row(struct prepared *prepared, struct stages *stages, enum bench_stage stage, struct row *row)
@@ -102,26 +110,39 @@ bool bench_row(struct prepared *prepared, struct stages *stages, enum bench_stag
     static bool (*const peer_runs[BENCH_STAGES])(void *) = {peers_score, peers_norm, peers_select, peers_compact, NULL};
     const struct bench *bench = prepared->bench;
     const ckv_plan_info *info = &stages->chosen.info;
-    struct timed items[2] = {{.run = stages_run[stage], .argument = stages},
+    struct timed items[4] = {{.run = stages_run[stage], .argument = stages},
                              {.run = peer_runs[stage], .argument = &prepared->peers}};
+    struct limits_loop loops[2];
+    enum bound bounds[2];
+    size_t count = 1, limits = 0;
 
     memset(row, 0, sizeof *row);
     row->stage = stage;
+    row->work = work_of(stage, &prepared->subject.layer, info->window, info->budget);
     row->peer_reason = "left out";
     if (bench->options.peers)
         row->peer = peers_name(&prepared->peers, stage, &row->peer_reason);
+    count += row->peer != NULL;
     /* A cache that was just written by the model lies in memory, not in the processor. */
-    for (int i = 0; i < 2 && stage == BENCH_COMPACT && bench->has_limits; i++) {
+    for (size_t i = 0; i < count && stage == BENCH_COMPACT && bench->has_limits; i++) {
         items[i].before = limits_clear_caches;
         items[i].before_argument = &bench->limits;
     }
+    if (bench->has_limits)
+        limits = bounds_of(stage, &row->work, bounds);
+    for (size_t i = 0; i < limits; i++)
+        limits_turn(&bench->limits, bounds[i], &loops[i], &items[count + i]);
     bench_note(prepared, bench_stages[stage]);
-    if (!timing_measure(items, row->peer == NULL ? 1 : 2, &bench->options.effort))
+    if (!timing_measure(items, count + limits, &bench->options.effort))
         return false;
     row->times = items[0].times;
-    row->peer_times = items[1].times;
-    row->work = work_of(stage, &prepared->subject.layer, info->window, info->budget);
-    row->floor = floor_of(prepared, stages, stage);
+    if (row->peer != NULL)
+        row->peer_times = items[1].times;
+    for (int bound = 0; bound < BOUNDS && bench->has_limits; bound++)
+        row->rates[bound] = bench->limits.all[bound].rate;
+    for (size_t i = 0; i < limits; i++)
+        row->rates[bounds[i]] = limits_rate(&loops[i], &items[count + i].times);
+    row->floor = floor_of(prepared, stages, stage, row->rates);
     prepared->scores.has_attention = prepared->scores.has_attention || stage == BENCH_SCORE;
     prepared->scores.has_norm = prepared->scores.has_norm || stage == BENCH_NORM;
     return true;

@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-double show_floor(const struct limits *limits, const struct work *work)
+double show_floor(const double rates[BOUNDS], const struct work *work)
 {
-    return limits == NULL ? 0 : work_amount(work) / limits->all[work->bound].rate;
+    return rates[work->bound] > 0 ? work_amount(work) / rates[work->bound] : 0;
 }
 
 const char *show_dtype(ckv_dtype dtype)

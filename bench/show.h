@@ -20,7 +20,8 @@ struct row {
     enum bench_stage stage;
     struct times times;
     struct work work;
-    double floor;            /* seconds that the limit allows; of the layer: the sum of its stages' */
+    double rates[BOUNDS];    /* limits: of those that bound it beside it, of the others at the start */
+    double floor;            /* seconds that they allow; of the layer: the sum of its stages' */
     const char *peer;        /* NULL: none */
     const char *peer_reason; /* why not */
     struct times peer_times;
@@ -61,8 +62,8 @@ void show_agreement(struct show *show, const struct bench_case *about, const str
 void show_targets(struct show *show, const struct bench_case *about);
 void show_target(struct show *show, const struct bench_case *about, const struct target *target);
 
-/* The seconds that the limit with all threads allows; 0: no limit known. */
-double show_floor(const struct limits *limits, const struct work *work);
+/* The seconds that the limit of these allows; 0: not known. */
+double show_floor(const double rates[BOUNDS], const struct work *work);
 
 const char *show_dtype(ckv_dtype dtype);
 

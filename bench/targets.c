@@ -299,7 +299,6 @@ static bool read_target(struct prepared *prepared, struct stages *stages, const 
 /* The layer's floor with every norm and with those that were computed, and what it is made of. */
 static void layer_target(struct prepared *prepared, struct stages *stages, const struct row *row)
 {
-    const struct limits *limits = &prepared->bench->limits;
     const struct layer *layer = &prepared->subject.layer;
     struct label what = label_of("whole layer", layer->tokens, ", keep 0.4");
     double floors[3];
@@ -310,7 +309,7 @@ static void layer_target(struct prepared *prepared, struct stages *stages, const
         struct work work = work_of((enum bench_stage)stage, &prepared->subject.layer, stages->chosen.info.window,
                                    stages->chosen.info.budget);
 
-        floors[stage] = 1e3 * show_floor(limits, &work);
+        floors[stage] = 1e3 * show_floor(row->rates, &work);
     }
     snprintf(text, sizeof text, "floors, ms: score %.1f, every norm %.0f, select %.2f", floors[0], floors[1],
              floors[2]);

@@ -64,7 +64,7 @@ expect "as it is, it passes" verify "$mutant" --problems 12 --backend cpu
 
 rm "$work/library/backends/cpu/kernels_portable.o"
 expect "there is a rounding to add" change "$kernels" \
-    sed 's/vf_fma(p\[v\], vf_mul(r\[v\], r\[v\]), rl\[v\])/vf_add(vf_mul(p[v], vf_mul(r[v], r[v])), rl[v])/'
+    sed 's/vf_fma(p, vf_mul(r, r), rl)/vf_add(vf_mul(p, vf_mul(r, r)), rl)/'
 expect "the library builds with it" build_library
 mutation "a product rounded before it is added" cpu "score evict" 8
 

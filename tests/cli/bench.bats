@@ -92,8 +92,11 @@ need_nth_element() {
         [(x, n) for x in ("fma", "integer", "read", "copy") for n in (1, 2)]'
     lines 'all(math.isclose(l["rate"] * l["min"], [o for o in of(kind="limit") if o is l][0]["rate"] * l["min"])
         and l["rate"] > 1e6 for l in of(kind="limit"))'
-    lines 'math.isclose(of(stage="layer")[0]["floor"],
-        sum(of(stage=s)[0]["floor"] for s in ("score", "norm", "select")), rel_tol=1e-6)'
+    lines 'all(math.isclose(l["floor"], l["macs" if l["unit"] == "MAC/s" else "bytes"] / l["limit_rate"], rel_tol=1e-6)
+        for l in of(kind="stage") if l["stage"] != "layer")'
+    lines 'math.isclose(of(stage="layer")[0]["floor"], sum(of(stage=s)[0][amount] / of(stage="layer")[0]["limit_rates"][r]
+        for s, amount, r in (("score", "macs", "fma"), ("norm", "macs", "integer"), ("select", "bytes", "read"))),
+        rel_tol=1e-6)'
     bench --json --threads 1 --no-peers --stages score
     lines '[l["limit_threads"] for l in of(kind="limit")] == [1] * 4'
 }
