@@ -4,6 +4,7 @@
 #define CKV_LIB_NAMES_H
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* As in ASCII, whatever the locale. */
@@ -35,6 +36,14 @@ static inline int ckv_name_has(const char *text, const char *part)
         if (*text == '\0')
             return 0;
     }
+}
+
+/* 1: the text is a device's index, all digits, or part of its name. */
+static inline int ckv_name_is_device(const char *text, long index, const char *name)
+{
+    if (text[strspn(text, "0123456789")] != '\0')
+        return ckv_name_has(name, text);
+    return strlen(text + strspn(text, "0")) <= 9 && strtol(text, NULL, 10) == index;
 }
 
 /* The first item from `list` on, separated by commas or blanks, with its length; NULL: none is left. */

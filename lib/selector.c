@@ -58,13 +58,7 @@ int ckv_selector_takes_backend(const ckv_selector *s, const char *name)
 
 int ckv_selector_takes_device(const ckv_selector *s, int32_t device, const char *name)
 {
-    if (s->device_from == NULL)
-        return 1;
-    if (strspn(s->device, "0123456789") == strlen(s->device)) {
-        const char *digits = s->device + strspn(s->device, "0");
-        return strlen(digits) <= 9 && strtol(s->device, NULL, 10) == device;
-    }
-    return ckv_name_has(name, s->device);
+    return s->device_from == NULL || ckv_name_is_device(s->device, device, name);
 }
 
 void ckv_selector_text(const ckv_selector *s, char *text, size_t size)

@@ -194,12 +194,7 @@ static bool names(const char *text, const ckv_device_info *info)
 
     if (!names_backend(text, info->backend))
         return false;
-    if (*device == '\0' || info->device < 0)
-        return true;
-    device++;
-    if (device[strspn(device, "0123456789")] == '\0')
-        return strtol(device, NULL, 10) == info->device;
-    return ckv_name_has(info->name, device) != 0;
+    return *device == '\0' || info->device < 0 || ckv_name_is_device(device + 1, info->device, info->name) != 0;
 }
 
 /* Whether a row is asked for, and each of the texts that asks for it counted. */
