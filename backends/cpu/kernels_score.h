@@ -160,7 +160,7 @@ static int64_t weigh(float *row, int count, float top)
     for (int i = 0; i < count; i += LANES) {
         vf head = vf_load(parts.head + i), s = vf_add(one, head), c = vf_sub(head, vf_sub(s, one));
         vf e = vf_add_exponent(vf_add(s, vf_add(c, vf_load(parts.tail + i))), vf_load(parts.power + i));
-        e = vf_zero_where_less(e, LEAST, e);
+        e = vf_zero_below(e, LEAST);
         vf_store(row + i, e);
         weight_add(&sum, e);
     }

@@ -50,9 +50,9 @@ static inline vf vf_min(vf a, vf b)
 {
     return _mm256_min_ps(a, b);
 }
-static inline vf vf_zero_where_less(vf x, float limit, vf v)
+static inline vf vf_zero_below(vf v, float limit)
 {
-    return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_LT_OQ), v);
+    return _mm256_andnot_ps(_mm256_cmp_ps(v, _mm256_set1_ps(limit), _CMP_LT_OQ), v);
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {

@@ -54,9 +54,9 @@ static inline vf vf_min(vf a, vf b)
 {
     return _mm512_min_ps(a, b);
 }
-static inline vf vf_zero_where_less(vf x, float limit, vf v)
+static inline vf vf_zero_below(vf v, float limit)
 {
-    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_LT_OQ), v, _mm512_setzero_ps());
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(v, _mm512_set1_ps(limit), _CMP_LT_OQ), v, _mm512_setzero_ps());
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {

@@ -50,9 +50,9 @@ static inline vf vf_min(vf a, vf b)
 {
     return vminq_f32(a, b);
 }
-static inline vf vf_zero_where_less(vf x, float limit, vf v)
+static inline vf vf_zero_below(vf v, float limit)
 {
-    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(x, vdupq_n_f32(limit))));
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(v), vcltq_f32(v, vdupq_n_f32(limit))));
 }
 static inline vf vf_add_exponent(vf y, vf t)
 {

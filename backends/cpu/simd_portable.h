@@ -67,9 +67,9 @@ static inline vf vf_min(vf a, vf b)
     EACH(i) a.lane[i] = b.lane[i] < a.lane[i] ? b.lane[i] : a.lane[i];
     return a;
 }
-static inline vf vf_zero_where_less(vf x, float limit, vf v)
+static inline vf vf_zero_below(vf v, float limit)
 {
-    EACH(i) v.lane[i] = x.lane[i] < limit ? 0.0f : v.lane[i];
+    EACH(i) v.lane[i] = v.lane[i] < limit ? 0.0f : v.lane[i];
     return v;
 }
 static inline vf vf_add_exponent(vf y, vf t)
