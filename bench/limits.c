@@ -82,13 +82,22 @@ static int64_t rounds_for(struct limits_loop loop, double seconds)
     return (int64_t)((double)loop.rounds / 4 * seconds / taken) + 1;
 }
 
+/* An item of timing_measure whose runs take so many seconds. */
+static void set_up(const struct limits *limits, enum bound bound, int32_t threads, double seconds,
+                   struct limits_loop *loop, struct timed *item)
+{
+    *loop = (struct limits_loop){limits, bound, threads, 0};
+    loop->rounds = rounds_for(*loop, seconds);
+    *item = (struct timed){.run = run_loop, .argument = loop};
+}
+
 static bool measure(const struct limits *limits, enum bound bound, int32_t threads, bool quick, struct limit *limit)
 {
     const struct effort effort = {quick ? 5 : 12, 0, quick ? 0.1 : 1};
-    struct limits_loop loop = {limits, bound, threads, 0};
-    struct timed timed = {.run = run_loop, .argument = &loop};
+    struct limits_loop loop;
+    struct timed timed;
 
-    loop.rounds = rounds_for(loop, quick ? QUICK_SECONDS : SECONDS);
+    set_up(limits, bound, threads, quick ? QUICK_SECONDS : SECONDS, &loop, &timed);
     if (!timing_measure(&timed, 1, &effort))
         return false;
     limit->times = timed.times;
@@ -141,9 +150,7 @@ bool limits_measure(struct limits *limits, const struct isa *isa, int32_t thread
 
 void limits_turn(const struct limits *limits, enum bound bound, struct limits_loop *loop, struct timed *item)
 {
-    *loop = (struct limits_loop){limits, bound, limits->threads, 0};
-    loop->rounds = rounds_for(*loop, SECONDS);
-    *item = (struct timed){.run = run_loop, .argument = loop};
+    set_up(limits, bound, limits->threads, SECONDS, loop, item);
 }
 
 double limits_rate(const struct limits_loop *loop, const struct times *times)
