@@ -46,7 +46,8 @@ void ckv_tuning_describe(const ckv_json *json, const json_t *value, char *text, 
 /* A new object with its checksum; NULL where there is no memory. */
 json_t *ckv_tuning_entry_to_json(const ckv_json *json, const ckv_tuning_entry *entry);
 
-/* 1, or 0 with the reason, which names the field, what it holds and what was wanted.  Where *keyed is 1 the entry's key was read in any case. */
+/* 1, or 0 with the reason, which names the field, what it holds and what was wanted.  Where *keyed is 1
+ * the entry's key was read in any case. */
 int ckv_tuning_entry_from_json(const ckv_json *json, json_t *object, ckv_tuning_entry *entry, int *keyed, char *reason,
                                size_t size);
 

@@ -28,8 +28,8 @@ int ckv_tuning_file_read(const char *path, ckv_tuning_visit *visit, void *user, 
 int ckv_tuning_text_read(const char *text, size_t size, ckv_tuning_visit *visit, void *user, ckv_tuning_report *report);
 
 /*
- * Adds entries to the file that `path` is or leads to, through links also where it is not there yet, in place of those with their keys; everything else in it stays
- * but what is no JSON.  It is replaced as a whole, under a lock on `path`.lock where the
+ * Adds entries to the file that `path` is or leads to, through links also where it is not there
+ * yet, in place of those with their keys; everything else in it stays but what is no JSON.  It is replaced as a whole, under a lock on `path`.lock where the
  * file system has locks.  0 with the reason, and the file as it was: it cannot be written,
  * it is locked for too long, or it is no tuning file of this version.
  */

@@ -53,7 +53,8 @@ struct verify_wanted {
 };
 
 /* The exit status, EXIT_DONE when there is something to run on, else after one error line: a
- * backend that nobody knows is wrong usage, one named that cannot be used, or in a file, an error.  Free in any case. */
+ * backend that nobody knows is wrong usage, one named that cannot be used, or in a file, an error.
+ * Free in any case. */
 int verify_targets_find(struct verify_targets *all, const struct verify_wanted *wanted);
 void verify_targets_free(struct verify_targets *all);
 
